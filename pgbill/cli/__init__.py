@@ -1,0 +1,57 @@
+"""The command line: one module for each group of commands, and one way to fail.
+
+Data goes to stdout, everything else to stderr. An error is one sentence and an exit
+code (see `errors`); a traceback is a defect of pgbill. Command modules import what they
+run inside their commands: `pgbill -h` should not wait for drivers that it does not use.
+"""
+
+from typing import Annotated
+
+import typer
+
+from pgbill import __version__
+from pgbill.cli import output
+
+app = typer.Typer(
+    name="pgbill",
+    cls=output.Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        output.line(f"pgbill {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def pgbill(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and stop.",
+            callback=_print_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Bill accounts from PostgreSQL: each once a period, whatever dies on the way.
+
+    Settings come from PGBILL_* variables, then from pgbill.toml. Without
+    PGBILL_DSN, an embedded PostgreSQL is started in PGBILL_DATA_DIR.
+
+    Exit codes: 0 done or nothing to do, 1 findings or failures, 2 usage,
+    75 try again later, 78 a person must act.
+    """
+    del version
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

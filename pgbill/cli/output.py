@@ -1,0 +1,116 @@
+"""Print: data on stdout, for a person or a program, and everything else on stderr.
+
+A person gets a table, a program (`--json`) gets JSON with the same names. Decimals are
+strings in JSON, since money must not become a float on the way.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from pgbill.errors import PgbillError
+
+INTERRUPTED = 130
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+class Commands(TyperGroup):
+    """A group of commands that ends with one sentence when a command fails."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        """Run the command, and turn our errors into a sentence and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            say("interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            known = _known(error)
+            if known is None:
+                raise
+            say(str(known))
+            raise typer.Exit(known.exit_code) from error
+
+
+def _known(error: Exception) -> PgbillError | None:
+    """Return our error, or the one that an error of the database amounts to."""
+    if isinstance(error, PgbillError):
+        return error
+    # Only a command that has imported the driver can fail in it.
+    if "psycopg" not in sys.modules:
+        return None
+    import psycopg
+
+    from pgbill import db
+
+    return db.translate(error) if isinstance(error, psycopg.Error) else None
+
+
+def say(message: str) -> None:
+    """Tell a person something, on stderr, after the program's name."""
+    sys.stderr.write(f"pgbill: {message}\n")
+    sys.stderr.flush()
+
+
+def line(text: str) -> None:
+    """Print a line of data on stdout."""
+    sys.stdout.write(f"{text}\n")
+
+
+def as_json(data: object) -> None:
+    """Print data on stdout for a program; dates and decimals become strings."""
+    line(json.dumps(data, default=_plain, ensure_ascii=False, indent=2))
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return str(value)
+
+
+def table(
+    rows: Sequence[Mapping[str, object]],
+    columns: Mapping[str, str],
+    *,
+    json: bool = False,
+) -> None:
+    """Print rows on stdout: a table for a person, or JSON.
+
+    Args:
+        rows: What to print. A value of None is an empty cell.
+        columns: Key of the value in a row: heading. Numbers are aligned to the right.
+        json: Print a list of objects with exactly these keys.
+    """
+    if json:
+        as_json([{key: row.get(key) for key in columns} for row in rows])
+        return
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for key, heading in columns.items():
+        numeric = bool(rows) and all(_is_number(row.get(key)) for row in rows)
+        grid.add_column(heading, justify="right" if numeric else "left")
+    for row in rows:
+        # Text, so that a name with brackets is not read as markup.
+        grid.add_row(*(Text(_cell(row.get(key))) for key in columns))
+    # Piped output is not to be cut at 80 columns.
+    console = Console(file=sys.stdout)
+    width = console.width if sys.stdout.isatty() else 10_000
+    console.print(grid, width=width, soft_wrap=not sys.stdout.isatty())
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (
+        hasattr(value, "__float__") and not isinstance(value, bool)
+    )
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,141 @@
+"""Read the settings: `PGBILL_*` in the environment, then `pgbill.toml`.
+
+Everything that can be set stands here, typed and with its limits, so that a wrong value
+is one sentence at the start and not a surprise at three in the morning. Secrets are
+`SecretStr` and never printed, not even when they are wrong. The file is `pgbill.toml`
+in the working directory, or the one that `PGBILL_CONFIG` names.
+"""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from pgbill.errors import ConfigError
+
+PREFIX = "PGBILL_"
+
+_Seconds = Annotated[float, Field(gt=0, le=86_400)]
+
+
+def _data_dir() -> Path:
+    """Return the user's data directory; root's server cannot look into /root."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/pgbill")
+    return platformdirs.user_data_path("pgbill", appauthor=False)
+
+
+class Settings(BaseSettings):
+    """All settings, frozen. The names are those of `pgbill.toml`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_ignore_empty=True,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+    )
+
+    dsn: SecretStr | None = None
+    data_dir: Path = Field(default_factory=_data_dir)
+    mode: Literal["live", "test"] = "live"
+
+    lease_ttl_seconds: _Seconds = 60
+    renew_every_seconds: _Seconds = 20
+    lease_margin_seconds: _Seconds = 5
+    hard_limit_seconds: _Seconds = 1_800
+    max_attempts: int = Field(default=5, ge=1, le=1_000)
+    max_due_periods: int = Field(default=3, ge=1, le=1_000)
+    workers: int = Field(default=8, ge=1, le=64)
+    batch_size: int = Field(default=100, ge=1, le=10_000)
+
+    smtp_host: str = "localhost"
+    smtp_port: int = Field(default=25, ge=1, le=65_535)
+    smtp_username: str | None = None
+    smtp_password: SecretStr | None = None
+    smtp_tls: Literal["none", "starttls", "tls"] = "none"
+    mail_from: str | None = None
+    mail_redirect: str | None = None
+    mail_timeout_seconds: _Seconds = 60
+    mail_dir: Path | None = None
+    relay_ttl_seconds: _Seconds = 300
+
+    @field_validator("data_dir", "mail_dir")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        """Pin folders down: the embedded server outlives the working directory."""
+        return value and value.expanduser().absolute()
+
+    @model_validator(mode="after")
+    def _renewed_in_time(self) -> "Settings":
+        """Refuse leases that would expire between two renewals."""
+        if self.renew_every_seconds >= self.lease_ttl_seconds - self.margin_seconds:
+            raise ValueError(
+                "renew_every_seconds must be less than"
+                " lease_ttl_seconds - lease_margin_seconds"
+            )
+        return self
+
+    @property
+    def margin_seconds(self) -> float:
+        """How long before its expiry a lease is given up, at most a quarter of it."""
+        return min(self.lease_margin_seconds, self.lease_ttl_seconds / 4)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment win over the file, which comes as keyword arguments."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return env_settings, init_settings
+
+
+def load() -> Settings:
+    """Read the settings of this process.
+
+    Raises:
+        ConfigError: A value is wrong or unknown, or the file cannot be read.
+    """
+    named = os.environ.get(f"{PREFIX}CONFIG")
+    file = Path(named or "pgbill.toml")
+    values = _read(file) if named or file.is_file() else {}
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        raise ConfigError(_sentence(error, file)) from None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not valid TOML: {error}.") from error
+
+
+def _sentence(error: ValidationError, file: Path) -> str:
+    """Name the first wrong setting and what is allowed, never what was given."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    message = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return f"{message}."
+    name = str(first["loc"][0])
+    if first["type"] == "extra_forbidden":
+        return f"{file} has an unknown setting: {name}."
+    given_in = f"{PREFIX}{name.upper()}"
+    where = given_in if given_in in os.environ else f"{name} in {file}"
+    return f"{where} is wrong: {message[0].lower()}{message[1:]}."
