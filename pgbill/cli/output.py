@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from pgbill.errors import PgbillError
 
 INTERRUPTED = 130
+_UNLIMITED = 10_000
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -93,17 +94,17 @@ def table(
     if json:
         as_json([{key: row.get(key) for key in columns} for row in rows])
         return
-    grid = Table(box=None, pad_edge=False, header_style="bold")
+    show_header = any(columns.values())
+    grid = Table(box=None, pad_edge=False, show_header=show_header)
     for key, heading in columns.items():
         numeric = bool(rows) and all(_is_number(row.get(key)) for row in rows)
         grid.add_column(heading, justify="right" if numeric else "left")
     for row in rows:
         # Text, so that a name with brackets is not read as markup.
         grid.add_row(*(Text(_cell(row.get(key))) for key in columns))
-    # Piped output is not to be cut at 80 columns.
-    console = Console(file=sys.stdout)
-    width = console.width if sys.stdout.isatty() else 10_000
-    console.print(grid, width=width, soft_wrap=not sys.stdout.isatty())
+    # Piped output is not to be cut at the width of a terminal that is not there.
+    width = None if sys.stdout.isatty() else _UNLIMITED
+    Console(file=sys.stdout, width=width).print(grid)
 
 
 def _is_number(value: object) -> bool:
