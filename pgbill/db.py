@@ -69,7 +69,7 @@ def connect(
     try:
         conn = psycopg.connect(autocommit=True, **cast("dict[str, Any]", parameters))
     except psycopg.OperationalError as error:
-        raise _unreachable(error, given) from error
+        raise _unreachable(error) from error
     try:
         if role is not None:
             set_role(conn, role)
@@ -100,20 +100,16 @@ def set_role(conn: Connection[Any], role: str) -> None:
         ) from error
 
 
-def _unreachable(error: psycopg.OperationalError, given: dict[str, Any]) -> PgbillError:
-    host = given.get("host") or given.get("hostaddr") or "the default host"
-    what = f"cannot reach the database on {host}: {_last_line(error)}."
+def _unreachable(error: psycopg.OperationalError) -> PgbillError:
+    what = f"cannot reach the database: {_first_line(error)}."
     if _FOR_A_PERSON.search(str(error)):
         return ConfigError(what, hint="Check PGBILL_DSN.")
     return TemporaryError(what, hint="Check that the server runs, then try again.")
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".")
-
-
-def _last_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[-1].strip().rstrip(".")
+    line = str(error).strip().splitlines()[0]
+    return line.removeprefix("connection failed: ").rstrip(".")
 
 
 _REFUSALS = {refusal.sqlstate: refusal for refusal in RefusalError.__subclasses__()}

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pgbill import __version__
-from pgbill.cli import output, server
+from pgbill.cli import output, schema, server
 
 app = typer.Typer(
     name="pgbill",
@@ -20,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(schema.commands)
 app.add_typer(server.commands, name="server")
 
 

@@ -1,0 +1,18 @@
+-- Who may do what. Nobody has a right that is not given here: the worker reads, and writes
+-- through the functions of the protocol alone; the reader reads.
+
+REVOKE ALL ON SCHEMA pgbill, pgbill_audit FROM public;
+REVOKE ALL ON ALL TABLES IN SCHEMA pgbill, pgbill_audit FROM public, pgbill_worker, pgbill_reader;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA pgbill, pgbill_audit FROM public, pgbill_worker, pgbill_reader;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA pgbill, pgbill_audit FROM public, pgbill_worker, pgbill_reader;
+
+-- What is created later, a month's partition say, is closed from its first moment.
+ALTER DEFAULT PRIVILEGES FOR ROLE pgbill_owner REVOKE EXECUTE ON ROUTINES FROM public;
+
+GRANT USAGE ON SCHEMA pgbill, pgbill_audit TO pgbill_reader;
+GRANT SELECT ON ALL TABLES IN SCHEMA pgbill, pgbill_audit TO pgbill_reader;
+
+GRANT USAGE ON SCHEMA pgbill TO pgbill_worker;
+GRANT SELECT ON ALL TABLES IN SCHEMA pgbill TO pgbill_worker;
+
+-- The protocol.
