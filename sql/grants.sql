@@ -16,3 +16,13 @@ GRANT USAGE ON SCHEMA pgbill TO pgbill_worker;
 GRANT SELECT ON ALL TABLES IN SCHEMA pgbill TO pgbill_worker;
 
 -- The protocol.
+GRANT EXECUTE ON FUNCTION
+pgbill.claim,
+pgbill.renew,
+pgbill.release,
+pgbill.abandon,
+pgbill.unpark,
+pgbill.due_buckets,
+pgbill.rate,
+pgbill.issue
+TO pgbill_worker;

@@ -2,8 +2,32 @@
 -- list after the migrations, and so does psql: psql -f sql/install.sql as pgbill_owner.
 
 -- Functions: what a function calls comes before it.
+\ir functions/boundary.sql
+\ir functions/boundary_number.sql
+\ir functions/local_midnight.sql
+\ir functions/bucket_of.sql
+\ir functions/price.sql
+\ir functions/payable_on.sql
+\ir functions/buyer_snapshot.sql
+\ir functions/park_exhausted.sql
+\ir functions/claim.sql
+\ir functions/renew.sql
+\ir functions/release.sql
+\ir functions/abandon.sql
+\ir functions/unpark.sql
+\ir functions/revoke_leases.sql
+\ir functions/due_buckets.sql
+\ir functions/rate.sql
+\ir functions/draw_numbers.sql
+\ir functions/issue.sql
 
 -- Triggers, with their functions.
+\ir triggers/create_lease.sql
+\ir triggers/fence.sql
+\ir triggers/freeze.sql
+\ir triggers/record_lease.sql
+\ir triggers/take_seller_snapshot.sql
+\ir triggers/write_message.sql
 
 -- Views.
 

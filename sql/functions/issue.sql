@@ -1,0 +1,257 @@
+-- Close the periods of many accounts and issue their invoices, in one transaction.
+--
+-- The order is part of the protocol: leases first (an account whose lease is lost drops out),
+-- numbers last (they serialise the workers from there to the commit), the fence on every
+-- table between. The caller makes it a statement of its own.
+
+CREATE OR REPLACE FUNCTION pgbill.issue(
+    p_buckets integer [],
+    p_account_ids bigint [],
+    p_tokens bigint [],
+    p_drafts jsonb [],
+    p_worker_id uuid,
+    p_run_id bigint,
+    p_mode text,
+    p_issue_on date
+)
+RETURNS TABLE (bucket integer, account_id bigint, outcome text)
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = ''
+SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_buckets integer[];
+    v_account_ids bigint[];
+    v_tokens bigint[];
+    v_drafts jsonb[];
+    v_invoice_ids bigint[];
+    v_lines pgbill.invoice_line[];
+    v_taxes pgbill.invoice_tax[];
+BEGIN
+    -- An account that is missing here was claimed by another worker meanwhile.
+    SELECT
+        array_agg(own.bucket),
+        array_agg(own.account_id),
+        array_agg(own.fencing_token),
+        array_agg(own.draft),
+        array_agg(
+            CASE WHEN own.draft #> '{lines,0}' IS NOT NULL THEN nextval('pgbill.invoice_id') END
+        )
+    INTO v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids
+    FROM (
+        SELECT lease.bucket, lease.account_id, lease.fencing_token, asked.draft
+        FROM unnest(p_buckets, p_account_ids, p_tokens, p_drafts)
+            AS asked (bucket, account_id, fencing_token, draft)
+        INNER JOIN pgbill.lease
+            ON
+                asked.bucket = lease.bucket
+                AND asked.account_id = lease.account_id
+                AND asked.fencing_token = lease.fencing_token
+                AND lease.worker_id = p_worker_id
+        ORDER BY lease.bucket, lease.account_id
+        FOR KEY SHARE OF lease
+    ) AS own;
+
+    IF v_buckets IS NULL THEN
+        RETURN;
+    END IF;
+
+    INSERT INTO pgbill.billing_period (
+        bucket, account_id, period_end, period_start, outcome, usage_seq, run_id, fencing_token
+    )
+    SELECT
+        own.bucket,
+        own.account_id,
+        (own.draft ->> 'period_end')::date,
+        (own.draft ->> 'period_start')::date,
+        CASE WHEN own.invoice_id IS NULL THEN 'nothing_to_bill' ELSE 'invoiced' END,
+        (own.draft ->> 'usage_seq')::bigint,
+        p_run_id,
+        own.fencing_token
+    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids)
+        AS own (bucket, account_id, fencing_token, draft, invoice_id);
+
+    SELECT array_agg(
+        ROW(
+            own.bucket, own.account_id, own.invoice_id, line.line_no, line.kind,
+            line.subscription_id, line.price_id, line.meter_id, line.description, line.quantity,
+            line.unit_code, line.unit_amount, line.net_amount, line.tax_category, line.tax_rate,
+            line.legal_text, line.service_period, line.usage_from_at, line.usage_until_at, line.usage_after_seq,
+            line.usage_through_seq, line.usage_count, line.purchase_order, line.contract_number,
+            line.cost_centre, line.revenue_account, line.rating_input, own.fencing_token
+        )::pgbill.invoice_line
+    )
+    INTO v_lines
+    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids)
+        AS own (bucket, account_id, fencing_token, draft, invoice_id)
+    CROSS JOIN LATERAL jsonb_to_recordset(own.draft -> 'lines') AS line (
+        line_no integer, kind text, subscription_id bigint, price_id integer, meter_id integer,
+        description text, quantity numeric, unit_code text, unit_amount numeric,
+        net_amount numeric, tax_category text, tax_rate numeric, legal_text text,
+        service_period daterange,
+        usage_from_at timestamptz, usage_until_at timestamptz, usage_after_seq bigint,
+        usage_through_seq bigint, usage_count bigint, purchase_order text, contract_number text,
+        cost_centre text, revenue_account text, rating_input jsonb
+    );
+
+    -- EN 16931, BR-CO-17: tax once for each category and rate, on the sum of the lines.
+    SELECT array_agg(
+        ROW(
+            taxed.bucket, taxed.account_id, taxed.invoice_id, taxed.tax_category, taxed.tax_rate,
+            taxed.taxable_amount,
+            round(taxed.taxable_amount * taxed.tax_rate / 100, currency.digits),
+            taxed.legal_text, taxed.fencing_token
+        )::pgbill.invoice_tax
+    )
+    INTO v_taxes
+    FROM (
+        SELECT
+            line.bucket, line.account_id, line.invoice_id, line.tax_category, line.tax_rate,
+            line.fencing_token,
+            sum(line.net_amount) AS taxable_amount,
+            min(line.legal_text) AS legal_text
+        FROM unnest(v_lines) AS line
+        GROUP BY
+            line.bucket, line.account_id, line.invoice_id, line.tax_category, line.tax_rate,
+            line.fencing_token
+    ) AS taxed
+    INNER JOIN pgbill.account USING (bucket, account_id)
+    INNER JOIN pgbill.currency ON account.currency = currency.currency;
+
+    INSERT INTO pgbill.invoice (
+        bucket, account_id, invoice_id, kind, mode, period_start, period_end, series_id,
+        issued_on, tax_point_on, payable_on, currency, net_amount, tax_amount, gross_amount,
+        seller_snapshot_id, buyer, language, delivery_channel, recipients, run_id, fencing_token
+    )
+    SELECT
+        own.bucket,
+        own.account_id,
+        own.invoice_id,
+        'invoice',
+        p_mode,
+        period.period_start,
+        period.period_end,
+        series.series_id,
+        dated.issued_on,
+        CASE
+            WHEN period.period_start < period.period_end THEN period.period_end - 1
+            ELSE period.period_end
+        END,
+        pgbill.payable_on(dated.issued_on, account.net_days, account.end_of_month),
+        account.currency,
+        total.net_amount,
+        total.tax_amount,
+        total.net_amount + total.tax_amount,
+        (
+            SELECT max(seller_snapshot.seller_snapshot_id)
+            FROM pgbill.seller_snapshot
+            WHERE seller_snapshot.seller_id = account.seller_id
+        ),
+        pgbill.buyer_snapshot(account),
+        account.language,
+        account.delivery_channel,
+        ARRAY(SELECT jsonb_array_elements_text(account.recipients -> 'invoice')),
+        p_run_id,
+        own.fencing_token
+    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids)
+        AS own (bucket, account_id, fencing_token, draft, invoice_id)
+    INNER JOIN pgbill.account USING (bucket, account_id)
+    INNER JOIN pgbill.seller USING (seller_id)
+    INNER JOIN pgbill.number_series AS series
+        ON
+            account.seller_id = series.seller_id
+            AND series.kind = 'invoice'
+            AND series.mode = p_mode
+    CROSS JOIN LATERAL (
+        SELECT
+            (own.draft ->> 'period_start')::date,
+            (own.draft ->> 'period_end')::date
+    ) AS period (period_start, period_end)
+    CROSS JOIN LATERAL (
+        SELECT
+            greatest(
+                coalesce(p_issue_on, (clock_timestamp() AT TIME ZONE seller.zone)::date),
+                series.last_issued_on
+            )
+    ) AS dated (issued_on)
+    INNER JOIN (
+        SELECT
+            tax.invoice_id,
+            sum(tax.taxable_amount) AS net_amount,
+            sum(tax.tax_amount) AS tax_amount
+        FROM unnest(v_taxes) AS tax
+        GROUP BY tax.invoice_id
+    ) AS total ON own.invoice_id = total.invoice_id;
+
+    INSERT INTO pgbill.invoice_line (
+        bucket, account_id, invoice_id, line_no, kind, subscription_id, price_id, meter_id,
+        description, quantity, unit_code, unit_amount, net_amount, tax_category, tax_rate, legal_text,
+        service_period, usage_from_at, usage_until_at, usage_after_seq, usage_through_seq,
+        usage_count, purchase_order, contract_number, cost_centre, revenue_account,
+        rating_input, fencing_token
+    )
+    SELECT
+        line.bucket, line.account_id, line.invoice_id, line.line_no, line.kind,
+        line.subscription_id, line.price_id, line.meter_id, line.description, line.quantity,
+        line.unit_code, line.unit_amount, line.net_amount, line.tax_category, line.tax_rate,
+        line.legal_text, line.service_period, line.usage_from_at, line.usage_until_at, line.usage_after_seq,
+        line.usage_through_seq, line.usage_count, line.purchase_order, line.contract_number,
+        line.cost_centre, line.revenue_account, line.rating_input, line.fencing_token
+    FROM unnest(v_lines) AS line;
+
+    INSERT INTO pgbill.invoice_tax (
+        bucket, account_id, invoice_id, tax_category, tax_rate, taxable_amount, tax_amount,
+        legal_text, fencing_token
+    )
+    SELECT
+        tax.bucket, tax.account_id, tax.invoice_id, tax.tax_category, tax.tax_rate,
+        tax.taxable_amount, tax.tax_amount, tax.legal_text, tax.fencing_token
+    FROM unnest(v_taxes) AS tax;
+
+    -- The release burns the token: nothing late can be written with it.
+    UPDATE pgbill.lease
+    SET
+        due_on = done.next_on,
+        due_at = pgbill.local_midnight(done.next_on, done.zone),
+        fencing_token = done.new_token,
+        holder = NULL,
+        worker_id = NULL,
+        claimed_at = NULL,
+        expires_at = '-infinity',
+        attempts = 0,
+        outcome = CASE WHEN done.invoice_id IS NULL THEN 'nothing_to_bill' ELSE 'invoiced' END,
+        detail = NULL
+    FROM (
+        SELECT
+            own.bucket,
+            own.account_id,
+            own.invoice_id,
+            account.zone,
+            pgbill.boundary(
+                account.anchor_on,
+                pgbill.boundary_number(account.anchor_on, (own.draft ->> 'period_end')::date)
+            ) AS next_on,
+            nextval('pgbill.fencing_token') AS new_token
+        FROM unnest(v_buckets, v_account_ids, v_drafts, v_invoice_ids)
+            AS own (bucket, account_id, draft, invoice_id)
+        INNER JOIN pgbill.account USING (bucket, account_id)
+        OFFSET 0
+    ) AS done
+    WHERE lease.bucket = done.bucket AND lease.account_id = done.account_id;
+
+    PERFORM pgbill.draw_numbers(v_buckets, v_account_ids, v_invoice_ids);
+
+    RETURN QUERY
+    SELECT
+        own.bucket,
+        own.account_id,
+        CASE WHEN own.invoice_id IS NULL THEN 'nothing_to_bill' ELSE 'invoiced' END
+    FROM unnest(v_buckets, v_account_ids, v_invoice_ids)
+        AS own (bucket, account_id, invoice_id);
+END;
+$$;
+
+COMMENT ON FUNCTION pgbill.issue IS
+'Close periods and issue invoices for the accounts whose lease is still the caller''s; the others are missing from the answer. Call it as a statement of its own.';

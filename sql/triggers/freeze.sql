@@ -1,0 +1,82 @@
+-- What is issued, used, tried or told never changes; it is corrected by another row. The
+-- refusal comes before the statement, whatever it would have changed.
+
+CREATE OR REPLACE FUNCTION pgbill.freeze()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = ''
+AS $$
+BEGIN
+    RAISE EXCEPTION USING
+        ERRCODE = 'IV002',
+        MESSAGE = format('%s is insert-only: %s is refused', TG_TABLE_NAME, TG_OP),
+        HINT = 'Correct it by another document or row.';
+END;
+$$;
+
+COMMENT ON FUNCTION pgbill.freeze IS 'Refuse UPDATE, DELETE and TRUNCATE (IV002).';
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.billing_period
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.invoice
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.invoice_line
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.invoice_tax
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.invoice_number
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.invoice_cancellation
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.seller_snapshot
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.usage_record
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.usage_watermark
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.lease_event
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.delivery_attempt
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.delivery_outcome
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.price_version
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE UPDATE OR DELETE OR TRUNCATE ON pgbill.price_tier
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+-- A lease is there for ever: without it nothing could be written for its account.
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE DELETE OR TRUNCATE ON pgbill.lease
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();
+
+CREATE OR REPLACE TRIGGER _20_freeze
+BEFORE DELETE OR TRUNCATE ON pgbill.outbox_message
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.freeze();

@@ -1,0 +1,128 @@
+-- Whatever changes a lease, its token grows and the change is told: claimed, expired,
+-- released. Renewals in time are not told.
+--
+-- A lease has expired when its time was over before its holder was done, whether another
+-- worker, a late renewal or a late release finds it, and when it is taken from a holder.
+
+CREATE OR REPLACE FUNCTION pgbill.record_lease()
+RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER
+SET search_path = ''
+AS $$
+DECLARE
+    v_now timestamptz := clock_timestamp();
+    v_refused record;
+BEGIN
+    SELECT after.account_id, after.fencing_token, before.fencing_token AS old_token
+    INTO v_refused
+    FROM after
+    INNER JOIN before USING (bucket, account_id)
+    WHERE after.fencing_token < before.fencing_token
+        OR (
+            after.fencing_token = before.fencing_token
+            AND (
+                after.worker_id IS DISTINCT FROM before.worker_id
+                OR after.claimed_at IS DISTINCT FROM before.claimed_at
+                OR after.due_on IS DISTINCT FROM before.due_on
+            )
+        )
+    LIMIT 1;
+
+    IF found THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'IV004',
+            MESSAGE = format(
+                'account %s: fencing token %s does not grow, the lease has %s',
+                v_refused.account_id, v_refused.fencing_token, v_refused.old_token
+            ),
+            HINT = 'Draw a token from the sequence while the lease is locked.';
+    END IF;
+
+    INSERT INTO pgbill.lease_event (
+        bucket, account_id, occurred_at, kind, fencing_token, holder, worker_id, run_id, due_on,
+        outcome, detail
+    )
+    SELECT
+        told.bucket, told.account_id, v_now, told.kind, told.fencing_token, told.holder,
+        told.worker_id, told.run_id, told.due_on, told.outcome, told.detail
+    FROM (
+        SELECT
+            1 AS rank, before.bucket, before.account_id, 'expired' AS kind, before.fencing_token,
+            before.holder, before.worker_id, before.run_id, before.due_on,
+            NULL AS outcome,
+            CASE
+                WHEN after.fencing_token = before.fencing_token THEN 'renewed too late'
+                WHEN after.worker_id IS NULL AND after.outcome = 'revoked' THEN 'revoked'
+                WHEN after.worker_id IS NULL AND after.outcome = 'parked' THEN 'parked'
+                WHEN after.worker_id IS NULL THEN 'finished too late'
+                ELSE format('taken over by %s with token %s', after.holder, after.fencing_token)
+            END AS detail
+        FROM after
+        INNER JOIN before USING (bucket, account_id)
+        WHERE before.worker_id IS NOT NULL
+            AND (
+                before.expires_at <= v_now
+                OR (after.worker_id IS NOT NULL AND after.fencing_token > before.fencing_token)
+            )
+        UNION ALL
+        SELECT
+            2, after.bucket, after.account_id, 'claimed', after.fencing_token, after.holder,
+            after.worker_id, after.run_id, after.due_on, NULL, NULL
+        FROM after
+        INNER JOIN before USING (bucket, account_id)
+        WHERE after.worker_id IS NOT NULL AND after.fencing_token > before.fencing_token
+        UNION ALL
+        SELECT
+            3, before.bucket, before.account_id, 'released',
+            CASE WHEN before.worker_id IS NULL THEN after.fencing_token ELSE before.fencing_token END,
+            before.holder, before.worker_id, before.run_id, before.due_on, after.outcome,
+            after.detail
+        FROM after
+        INNER JOIN before USING (bucket, account_id)
+        WHERE after.worker_id IS NULL AND after.fencing_token > before.fencing_token
+    ) AS told
+    ORDER BY told.bucket, told.account_id, told.rank;
+
+    INSERT INTO pgbill.alert (bucket, raised_at, kind, account_id, summary)
+    SELECT
+        before.bucket,
+        v_now,
+        'lease_expired',
+        before.account_id,
+        format(
+            'the lease of %s (token %s, claimed at %s) expired at %s before its holder was done: %s',
+            before.holder, before.fencing_token,
+            to_char(before.claimed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS"Z"'),
+            to_char(before.expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS"Z"'),
+            CASE
+                WHEN after.fencing_token = before.fencing_token THEN 'it renewed too late'
+                WHEN after.worker_id IS NULL THEN format('it ended as %s', after.outcome)
+                ELSE format('%s took over', after.holder)
+            END
+        )
+    FROM after
+    INNER JOIN before USING (bucket, account_id)
+    WHERE before.worker_id IS NOT NULL
+        AND (
+            before.expires_at <= v_now
+            OR (after.worker_id IS NOT NULL AND after.fencing_token > before.fencing_token)
+        )
+    UNION ALL
+    SELECT
+        after.bucket, v_now, 'account_parked', after.account_id, coalesce(after.detail, 'parked')
+    FROM after
+    INNER JOIN before USING (bucket, account_id)
+    WHERE after.parked_at IS NOT NULL AND before.parked_at IS NULL;
+
+    RETURN NULL;
+END;
+$$;
+
+COMMENT ON FUNCTION pgbill.record_lease IS
+'Refuse a fencing token that does not grow (IV004), and write lease_event and alert.';
+
+CREATE OR REPLACE TRIGGER _30_record_lease
+AFTER UPDATE ON pgbill.lease
+REFERENCING OLD TABLE AS before NEW TABLE AS after
+FOR EACH STATEMENT EXECUTE FUNCTION pgbill.record_lease();
