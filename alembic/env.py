@@ -1,7 +1,7 @@
 """Run the migrations in the transaction that `pgbill migrate` has begun.
 
-There is no alembic.ini: the roles, the locks and the replaceable SQL around the migrations
-are part of a migration of pgbill, so `pgbill migrate` is the only way to run them.
+There is no alembic.ini: roles, locks and the replaceable SQL belong to a migration of
+pgbill as well, so `pgbill migrate` is the only way to run one.
 """
 
 from alembic import context

@@ -109,7 +109,7 @@ def _unreachable(error: psycopg.OperationalError) -> PgbillError:
 
 def _first_line(error: Exception) -> str:
     line = str(error).strip().splitlines()[0]
-    return line.removeprefix("connection failed: ").rstrip(".")
+    return re.sub(r"^connection (failed|is bad): ", "", line).rstrip(".")
 
 
 _REFUSALS = {refusal.sqlstate: refusal for refusal in RefusalError.__subclasses__()}

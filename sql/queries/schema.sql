@@ -80,7 +80,7 @@ object AS (
         'sequence',
         relation.name,
         concat_ws(
-            ' ', format_type(pg_sequence.seqtypid, NULL), pg_sequence.seqincrement,
+            ' ', format_type(pg_sequence.seqtypid, null), pg_sequence.seqincrement,
             pg_sequence.seqmin, pg_sequence.seqmax, pg_sequence.seqcache,
             pg_sequence.seqcycle
         )
