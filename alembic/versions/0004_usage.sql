@@ -38,7 +38,7 @@ CREATE TABLE pgbill.usage_record (
     FOREIGN KEY (bucket, account_id) REFERENCES pgbill.account (bucket, account_id)
 ) PARTITION BY RANGE (occurred_at);
 
-CREATE INDEX usage_record_rating ON pgbill.usage_record (bucket, account_id, occurred_at);
+CREATE INDEX usage_record_rating ON pgbill.usage_record (bucket, account_id, meter_id, occurred_at);
 CREATE INDEX usage_record_meter ON pgbill.usage_record (meter_id);
 
 COMMENT ON TABLE pgbill.usage_record IS

@@ -86,14 +86,19 @@ BEGIN
     INTO v_lines
     FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids)
         AS own (bucket, account_id, fencing_token, draft, invoice_id)
-    CROSS JOIN LATERAL jsonb_to_recordset(own.draft -> 'lines') AS line (
-        line_no integer, kind text, subscription_id bigint, price_id integer, meter_id integer,
+    CROSS JOIN LATERAL ROWS FROM (jsonb_to_recordset(own.draft -> 'lines') AS (
+        kind text, subscription_id bigint, price_id integer, meter_id integer,
         description text, quantity numeric, unit_code text, unit_amount numeric,
         net_amount numeric, tax_category text, tax_rate numeric, legal_text text,
         service_period daterange,
         usage_from_at timestamptz, usage_until_at timestamptz, usage_after_seq bigint,
         usage_through_seq bigint, usage_count bigint, purchase_order text, contract_number text,
         cost_centre text, revenue_account text, rating_input jsonb
+    )) WITH ORDINALITY AS line (
+        kind, subscription_id, price_id, meter_id, description, quantity, unit_code, unit_amount,
+        net_amount, tax_category, tax_rate, legal_text, service_period, usage_from_at,
+        usage_until_at, usage_after_seq, usage_through_seq, usage_count, purchase_order,
+        contract_number, cost_centre, revenue_account, rating_input, line_no
     );
 
     -- EN 16931, BR-CO-17: tax once for each category and rate, on the sum of the lines.
