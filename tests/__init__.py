@@ -1,0 +1,1 @@
+"""The tests of pgbill: unit, integration (PostgreSQL), acceptance (processes)."""

@@ -1,0 +1,135 @@
+"""Servers and databases for tests.
+
+PostgreSQL is never mocked. Each server gets a template database, migrated once. `conn`
+is a connection to a migrated database that nobody else writes to, rolled back
+afterwards: the rule. `dsn` is a database of the test's own, a clone of the template,
+for tests that commit or need several connections. Integration tests run on every server
+that is found, acceptance tests on the first.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+from psycopg import Connection, sql
+
+from pgbill import db, roles, schema
+from tests import servers
+from tests.servers import Candidate, DatabaseServer
+
+# The folder of the session, which the processes of pytest-xdist share.
+_HOME = "PGBILL_TEST_HOME"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder of the session, open to the user that root's servers run as."""
+    # Settings of whoever runs the tests are not part of them.
+    for name in [name for name in os.environ if name.startswith("PGBILL_")]:
+        if not name.startswith("PGBILL_TEST_"):
+            del os.environ[name]
+    if not hasattr(config, "workerinput"):
+        home = Path(tempfile.mkdtemp(prefix="pgbill-test-"))
+        home.chmod(0o755)
+        os.environ[_HOME] = str(home)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop what was started, once, after all test processes have ended."""
+    if not hasattr(config, "workerinput") and _HOME in os.environ:
+        home = Path(os.environ.pop(_HOME))
+        servers.stop_all(home)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that needs a server on each, an acceptance test on the first."""
+    if "server" in metafunc.fixturenames:
+        found = servers.candidates()
+        if "acceptance" in metafunc.definition.path.parts:
+            found = found[:1]
+        ids = [candidate.name for candidate in found]
+        metafunc.parametrize("server", found, ids=ids, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def home() -> Path:
+    """Return the folder of the session."""
+    return Path(os.environ[_HOME])
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest, home: Path) -> Iterator[DatabaseServer]:
+    """Return a running server."""
+    candidate = cast("Candidate", request.param)
+    yield from candidate.run(home)
+
+
+@pytest.fixture(scope="session")
+def template(server: DatabaseServer) -> Iterator[str]:
+    """Return the name of a migrated database that nobody stays connected to."""
+    name = _name("template")
+    with server.connect() as admin:
+        _create(admin, name)
+        schema.migrate(server.dsn(name))
+        yield name
+        _drop(admin, name)
+
+
+@pytest.fixture
+def dsn(server: DatabaseServer, template: str) -> Iterator[str]:
+    """Return a migrated database of the test's own."""
+    name = _name("clone")
+    with server.connect() as admin:
+        _create(admin, name, template=template)
+        yield server.dsn(name)
+        _drop(admin, name)
+
+
+@pytest.fixture
+def empty_dsn(server: DatabaseServer) -> Iterator[str]:
+    """Return a database of the test's own in which nothing is."""
+    name = _name("empty")
+    with server.connect() as admin:
+        _create(admin, name)
+        yield server.dsn(name)
+        _drop(admin, name)
+
+
+@pytest.fixture(scope="session")
+def shared_dsn(server: DatabaseServer, template: str) -> Iterator[str]:
+    """Return a migrated database in which nobody commits."""
+    name = _name("shared")
+    with server.connect() as admin:
+        _create(admin, name, template=template)
+        yield server.dsn(name)
+        _drop(admin, name)
+
+
+@pytest.fixture
+def conn(shared_dsn: str) -> Iterator[Connection[Any]]:
+    """Return a connection as the owner of the schema; what it does is rolled back."""
+    with contextlib.closing(
+        db.connect(shared_dsn, role=roles.OWNER, application="test", autocommit=False)
+    ) as conn:
+        yield conn
+        conn.rollback()
+
+
+def _name(what: str) -> str:
+    return f"pgbill_test_{uuid4().hex[:12]}_{what}"
+
+
+def _create(admin: Connection[Any], name: str, *, template: str = "template0") -> None:
+    query = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+    admin.execute(query.format(sql.Identifier(name), sql.Identifier(template)))
+
+
+def _drop(admin: Connection[Any], name: str) -> None:
+    query = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
+    admin.execute(query.format(sql.Identifier(name)))

@@ -1,0 +1,1 @@
+"""Tests against PostgreSQL, one file for each promise."""
