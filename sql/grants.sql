@@ -24,5 +24,11 @@ pgbill.abandon,
 pgbill.unpark,
 pgbill.due_buckets,
 pgbill.rate,
-pgbill.issue
+pgbill.issue,
+pgbill.settle,
+pgbill.due_count,
+pgbill.run_summary,
+pgbill.seal_run,
+pgbill.open_run,
+pgbill.analyze_written
 TO pgbill_worker;

@@ -20,6 +20,12 @@
 \ir functions/rate.sql
 \ir functions/draw_numbers.sql
 \ir functions/issue.sql
+\ir functions/settle.sql
+\ir functions/due_count.sql
+\ir functions/run_summary.sql
+\ir functions/seal_run.sql
+\ir functions/open_run.sql
+\ir functions/analyze_written.sql
 
 -- Triggers, with their functions.
 \ir triggers/create_lease.sql
