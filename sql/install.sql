@@ -20,6 +20,7 @@
 \ir functions/rate.sql
 \ir functions/draw_numbers.sql
 \ir functions/issue.sql
+\ir functions/create_usage_partitions.sql
 \ir functions/settle.sql
 \ir functions/due_count.sql
 \ir functions/run_summary.sql

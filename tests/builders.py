@@ -1,0 +1,312 @@
+"""Rows with defaults: a test names only what it is about.
+
+Plain inserts by the owner of the schema. Each builder takes a connection first, returns
+what is needed to refer to its row, and accepts any column of its table by name. The
+caller owns the transaction. By default all begins on 1 January 2026, so a run needs a
+`through`: up to today more periods are due than are allowed at once.
+"""
+
+import itertools
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from psycopg import Connection, sql
+from psycopg.types.json import Jsonb
+from psycopg.types.range import DateRange
+
+FIRST_DAY = date(2026, 1, 1)
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What refers to an account."""
+
+    bucket: int
+    account_id: int
+    key: str
+    seller_id: int
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What refers to a price."""
+
+    price_id: int
+    key: str
+    seller_id: int
+    currency: str
+    meter_id: int | None
+
+
+def insert(
+    conn: Connection[Any], table: str, returning: str, /, **columns: object
+) -> Any:  # noqa: ANN401
+    """Insert one row and return one column of it; dicts become JSON."""
+    query = sql.SQL("INSERT INTO pgbill.{} ({}) VALUES ({}) RETURNING {}").format(
+        sql.Identifier(table),
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.SQL(", ").join(sql.Placeholder() * len(columns)),
+        sql.Identifier(returning),
+    )
+    values = [
+        Jsonb(value) if isinstance(value, dict) else value for value in columns.values()
+    ]
+    row = conn.execute(query, values).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def seller(conn: Connection[Any], key: str | None = None, **columns: object) -> int:
+    """Insert a German seller that invoices in EUR, with its live and test series."""
+    key = key or f"seller-{next(_numbers)}"
+    defaults: dict[str, object] = {
+        "key": key,
+        "legal_name": "Northlight Hosting GmbH",
+        "street": "Lindenallee 12",
+        "postal_code": "20095",
+        "city": "Hamburg",
+        "country": "DE",
+        "vat_id": "DE123456789",
+        "home_currency": "EUR",
+        "zone": "Europe/Berlin",
+        "mail_from": "invoices@northlight.example.com",
+    }
+    seller_id: int = insert(conn, "seller", "seller_id", **{**defaults, **columns})
+    for mode, prefix in (("live", ""), ("test", "TEST-")):
+        series(conn, seller_id, mode=mode, prefix=f"{prefix}NL-")
+        series(conn, seller_id, mode=mode, prefix=f"{prefix}NLC-", kind="credit_note")
+    return seller_id
+
+
+def series(conn: Connection[Any], seller_id: int, **columns: object) -> int:
+    """Insert a series of numbers; a seller from `seller` has all of them."""
+    defaults: dict[str, object] = {
+        "seller_id": seller_id,
+        "kind": "invoice",
+        "mode": "live",
+        "prefix": "NL-",
+        "digits": 6,
+    }
+    series_id: int = insert(
+        conn, "number_series", "series_id", **{**defaults, **columns}
+    )
+    return series_id
+
+
+def meter(conn: Connection[Any], key: str | None = None, **columns: object) -> int:
+    """Insert a meter that counts pieces."""
+    key = key or f"meter-{next(_numbers)}"
+    defaults: dict[str, object] = {"key": key, "unit_code": "C62", "name": key}
+    meter_id: int = insert(conn, "meter", "meter_id", **{**defaults, **columns})
+    return meter_id
+
+
+def price(
+    conn: Connection[Any],
+    seller_id: int,
+    *,
+    amount: str = "10",
+    begins_on: date = date(2020, 1, 1),
+    meter_id: int | None = None,
+    **columns: object,
+) -> Price:
+    """Insert a price with one version and one tier.
+
+    Flat and in advance; with a meter per unit and in arrears.
+    """
+    defaults: dict[str, object] = {
+        "key": f"price-{next(_numbers)}",
+        "seller_id": seller_id,
+        "currency": "EUR",
+        "model": "flat" if meter_id is None else "per_unit",
+        "timing": "advance" if meter_id is None else "arrears",
+        "meter_id": meter_id,
+        "unit_code": "C62",
+        "tax_class": "standard",
+        "line_texts": {"en": "Hosting"},
+    }
+    values = {**defaults, **columns}
+    price_id: int = insert(conn, "price", "price_id", **values)
+    version(conn, price_id, amount=amount, begins_on=begins_on)
+    return Price(
+        price_id, str(values["key"]), seller_id, str(values["currency"]), meter_id
+    )
+
+
+def version(
+    conn: Connection[Any], price_id: int, *, amount: str, begins_on: date
+) -> None:
+    """Insert a version of a price, with one tier."""
+    insert(conn, "price_version", "price_id", price_id=price_id, begins_on=begins_on)
+    insert(
+        conn,
+        "price_tier",
+        "tier_no",
+        price_id=price_id,
+        begins_on=begins_on,
+        tier_no=1,
+        unit_amount=Decimal(amount),
+    )
+
+
+def tax_rate(
+    conn: Connection[Any],
+    *,
+    rate: str = "19",
+    begins_on: date = date(2020, 1, 1),
+    ends_on: date | None = None,
+    **columns: object,
+) -> int:
+    """Insert a German tax rate for businesses in Germany."""
+    defaults: dict[str, object] = {
+        "seller_country": "DE",
+        "buyer_country": "DE",
+        "buyer_status": "business",
+        "tax_class": "standard",
+        "category": "S",
+        "rate": Decimal(rate),
+        "valid_period": DateRange(begins_on, ends_on),
+    }
+    tax_rate_id: int = insert(
+        conn, "tax_rate", "tax_rate_id", **{**defaults, **columns}
+    )
+    return tax_rate_id
+
+
+def account(
+    conn: Connection[Any],
+    seller_id: int,
+    *,
+    key: str | None = None,
+    first_period_on: date = FIRST_DAY,
+    **columns: object,
+) -> Account:
+    """Insert a German business that pays in EUR; its lease is due on its first day."""
+    key = key or f"account-{next(_numbers)}"
+    defaults: dict[str, object] = {
+        "key": key,
+        "seller_id": seller_id,
+        "legal_name": f"Example {key} GmbH",
+        "street": "Hafenstraße 1",
+        "postal_code": "28195",
+        "city": "Bremen",
+        "country": "DE",
+        "tax_status": "business",
+        "language": "en",
+        "currency": "EUR",
+        "zone": "Europe/Berlin",
+        "first_period_on": first_period_on,
+        "anchor_on": first_period_on,
+        "recipients": {"invoice": [f"{key}@example.com"]},
+    }
+    values = {**defaults, **columns}
+    bucket = _bucket_of(conn, key)
+    account_id: int = insert(conn, "account", "account_id", bucket=bucket, **values)
+    return Account(bucket, account_id, key, seller_id, str(values["currency"]))
+
+
+def _bucket_of(conn: Connection[Any], key: str) -> int:
+    row = conn.execute("SELECT pgbill.bucket_of(%s)", [key]).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def subscription(
+    conn: Connection[Any],
+    account: Account,
+    *prices: Price | tuple[Price, str],
+    starts_on: date = FIRST_DAY,
+    ends_on: date | None = None,
+    **columns: object,
+) -> int:
+    """Subscribe an account to prices, each once or, as a pair, so many times."""
+    where = {"bucket": account.bucket, "account_id": account.account_id}
+    period = DateRange(starts_on, ends_on)
+    subscription_id: int = insert(
+        conn,
+        "subscription",
+        "subscription_id",
+        **where,
+        **{
+            "key": f"subscription-{next(_numbers)}",
+            "active_period": period,
+            **columns,
+        },
+    )
+    for each in prices:
+        subscribed, quantity = each if isinstance(each, tuple) else (each, "1")
+        insert(
+            conn,
+            "subscription_price",
+            "price_id",
+            **where,
+            subscription_id=subscription_id,
+            price_id=subscribed.price_id,
+            seller_id=subscribed.seller_id,
+            currency=subscribed.currency,
+            meter_id=subscribed.meter_id,
+            quantity=Decimal(quantity),
+            active_period=period,
+        )
+    return subscription_id
+
+
+def usage(
+    conn: Connection[Any],
+    account: Account,
+    meter_id: int,
+    *quantities: str,
+    occurred_at: datetime = datetime(2026, 1, 15, 12, tzinfo=UTC),
+    key: str | None = None,
+) -> int:
+    """Insert usage records, a second apart, as one import; return its number.
+
+    Without quantities one record of quantity 1. The first keeps `key`.
+    """
+    import_seq = next_import(conn)
+    times = [
+        occurred_at + timedelta(seconds=index)
+        for index in range(len(quantities or "1"))
+    ]
+    conn.execute(
+        "SELECT pgbill.create_usage_partitions(%s)",
+        [[time.astimezone(UTC).date() for time in times]],
+    )
+    for index, quantity in enumerate(quantities or ("1",)):
+        insert(
+            conn,
+            "usage_record",
+            "key",
+            bucket=account.bucket,
+            account_id=account.account_id,
+            key=(key if key and index == 0 else f"usage-{next(_numbers)}"),
+            occurred_at=times[index],
+            meter_id=meter_id,
+            quantity=Decimal(quantity),
+            import_seq=import_seq,
+        )
+    insert(
+        conn,
+        "usage_watermark",
+        "import_seq",
+        bucket=account.bucket,
+        import_seq=import_seq,
+        earliest_at=occurred_at,
+        record_count=len(times),
+    )
+    return import_seq
+
+
+def next_import(conn: Connection[Any]) -> int:
+    """Draw the number of an import, and hold it until the caller commits."""
+    row = conn.execute(
+        "UPDATE pgbill.usage_import_state SET last_import_seq = last_import_seq + 1"
+        " RETURNING last_import_seq"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
