@@ -32,3 +32,14 @@ pgbill.seal_run,
 pgbill.open_run,
 pgbill.analyze_written
 TO pgbill_worker;
+
+-- The outbox.
+GRANT EXECUTE ON FUNCTION
+pgbill.due_message_buckets,
+pgbill.claim_messages,
+pgbill.renew_messages,
+pgbill.release_messages,
+pgbill.begin_attempt,
+pgbill.record_outcome,
+pgbill.retry_message
+TO pgbill_worker;

@@ -20,6 +20,13 @@
 \ir functions/rate.sql
 \ir functions/draw_numbers.sql
 \ir functions/issue.sql
+\ir functions/due_message_buckets.sql
+\ir functions/claim_messages.sql
+\ir functions/renew_messages.sql
+\ir functions/release_messages.sql
+\ir functions/begin_attempt.sql
+\ir functions/record_outcome.sql
+\ir functions/retry_message.sql
 \ir functions/create_usage_partitions.sql
 \ir functions/settle.sql
 \ir functions/due_count.sql
@@ -37,6 +44,7 @@
 \ir triggers/write_message.sql
 
 -- Views.
+\ir views/outbox_state.sql
 
 -- Audits.
 
