@@ -1,0 +1,417 @@
+"""Run the billing: open a run or join one, start workers, and seal it when all is done.
+
+The run is a row, so two commands that ask for the same join, and a command that was
+killed continues where it was. It ends when nothing is due except what is parked or has
+failed in it; leases of dead workers are waited for. Workers that die are replaced, a
+bounded number of times; an account that kills its workers is parked by the cap on its
+attempts, not by the end of the run.
+"""
+
+import contextlib
+import getpass
+import json
+import signal
+import socket
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from types import FrameType
+from typing import Any
+
+from psycopg import Connection
+
+from pgbill import __version__, db, schema
+from pgbill.config import Settings
+from pgbill.crew import Crew, Ended
+from pgbill.errors import ConfigError, TemporaryError, UsageError
+from pgbill.lease import Scope
+from pgbill.renewal import Terms
+from pgbill.worker import Job, Tally
+
+_QUERIES = db.Queries("billing")
+_LISTEN_SECONDS = 0.2
+_LISTED_FAILURES = 20
+_BUCKETS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a run."""
+
+    through_on: date | None
+    """Inclusive; none: by yesterday in each account's zone."""
+    issue_on: date | None
+    """None: today in the seller's zone."""
+    workers: int
+    account_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What was invoiced in a currency, in its major unit."""
+
+    currency: str
+    invoices: int
+    net: Decimal
+    tax: Decimal
+    gross: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An account that could not be invoiced, and why."""
+
+    account_key: str
+    outcome: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run has done, by all its workers, up to its end or its stop."""
+
+    run_id: int | None
+    """None if nothing was due, so that no run was begun."""
+    is_finished: bool
+    invoiced: int = 0
+    nothing_to_bill: int = 0
+    failed: int = 0
+    parked: int = 0
+    leases_lost: int = 0
+    still_due: int = 0
+    parked_before: int = 0
+    seconds: float = 0
+    totals: list[Total] = field(default_factory=list[Total])
+    failures: list[Failure] = field(default_factory=list[Failure])
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is."""
+
+    done: int
+    due: int
+    lost: int
+
+
+OnProgress = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    run_id: int
+    is_joined: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    due_count: int
+    held_count: int
+    parked_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    bucket: int
+    account_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class _IssueDate:
+    issued_on: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Statistics:
+    are_empty: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unparked:
+    """An account that was parked, and whether it is not any more."""
+
+    account_key: str
+    is_unparked: bool
+
+
+def run(
+    dsn: str, settings: Settings, request: Request, *, on_progress: OnProgress
+) -> Summary:
+    """Invoice all that is due.
+
+    SIGTERM and SIGINT drain: what is being committed is finished, the rest given back.
+    A second signal ends the workers at once.
+
+    Raises:
+        SchemaError: The schema is not that of this version.
+        UsageError: The account is unknown, or the issue date is too early.
+        TemporaryError: The database went away, or all workers died again and again.
+    """
+    started = time.monotonic()
+    with _connected(dsn) as conn:
+        schema.require_current(conn)
+        _check_issue_date(conn, settings, request)
+        account = _find_account(conn, request.account_key)
+        due = _count_due(conn, Scope(0, request.through_on, account))
+        if due.due_count == 0:
+            return Summary(None, is_finished=True, parked_before=due.parked_count)
+        opened = _open(conn, settings, request)
+        scope = Scope(opened.run_id, request.through_on, account)
+    # No connection is open now: a forked worker would share it.
+    jobs = _jobs(dsn, settings, request, scope)
+    _Supervision(dsn, jobs, due.due_count, on_progress).supervise()
+    with _connected(dsn) as conn:
+        return _conclude(conn, scope, due, started)
+
+
+def retry(dsn: str, *, account_key: str | None, reason: str) -> list[Unparked]:
+    """Unpark accounts, all or one, and approve all that is due for them today.
+
+    Raises:
+        UsageError: The account is unknown.
+    """
+    with _connected(dsn) as conn:
+        schema.require_current(conn)
+        _find_account(conn, account_key)
+        return db.fetch_all(
+            conn, _QUERIES["unpark"], Unparked, account_key=account_key, reason=reason
+        )
+
+
+def who() -> str:
+    """Name the person or job that acts: login and host."""
+    try:
+        login = getpass.getuser()
+    except (KeyError, OSError):
+        login = "unknown"
+    return f"{login}@{socket.gethostname()}"
+
+
+class _Supervision:
+    """The parent's part of a run: start workers, count, replace the dead, drain."""
+
+    def __init__(
+        self, dsn: str, jobs: list[Job], due: int, on_progress: OnProgress
+    ) -> None:
+        self._dsn = dsn
+        self._jobs = jobs
+        self._due = due
+        self._on_progress = on_progress
+        self._crew = Crew()
+        self._done = 0
+        self._lost = 0
+        self._signals = 0
+        self._replacements = 10 + 2 * len(jobs)
+        self._was_away = False
+        self._analyze_at = [1, due // 20]
+
+    def supervise(self) -> None:
+        """Return when all workers have ended, by themselves or by a signal.
+
+        Raises:
+            TemporaryError: Workers gave up on the database, or kept dying.
+        """
+        with _signals(self._on_signal):
+            for job in self._jobs:
+                self._crew.start(job)
+            while len(self._crew):
+                for news in self._crew.hear(_LISTEN_SECONDS):
+                    self._take(news)
+                self._on_progress(Progress(self._done, self._due, self._lost))
+        if self._was_away and not self._signals:
+            raise TemporaryError(
+                "workers lost the database.",
+                hint="Start the run again when it is there; it continues.",
+            )
+
+    def _on_signal(self) -> None:
+        self._signals += 1
+        if self._signals == 1:
+            self._crew.stop()
+        else:
+            self._crew.kill()
+
+    def _take(self, news: Tally | Ended) -> None:
+        if isinstance(news, Tally):
+            self._done += news.done_count
+            self._lost += news.lost
+            self._analyze()
+        elif news.exit_code == TemporaryError.exit_code:
+            self._was_away = True
+        elif news.is_killed and not self._signals:
+            self._replace(news)
+
+    def _replace(self, ended: Ended) -> None:
+        if self._replacements == 0:
+            self._crew.stop()
+            raise TemporaryError(
+                "workers die again and again.",
+                hint="See what kills them, then start the run again; it continues.",
+            )
+        self._replacements -= 1
+        self._crew.start(ended.job)
+
+    def _analyze(self) -> None:
+        """Refresh statistics soon after the first commits, while tables are small."""
+        if self._analyze_at and self._done >= self._analyze_at[0]:
+            self._analyze_at.pop(0)
+            with contextlib.suppress(TemporaryError), _connected(self._dsn) as conn:
+                found = db.fetch_one(
+                    conn, _QUERIES["statistics_are_empty"], _Statistics
+                )
+                if found and found.are_empty:
+                    db.execute(conn, _QUERIES["analyze"])
+
+
+@contextlib.contextmanager
+def _signals(handler: Callable[[], None]) -> Generator[None]:
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        handler()
+
+    previous = {
+        number: signal.signal(number, handle)
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, old in previous.items():
+            signal.signal(number, old)
+
+
+@contextlib.contextmanager
+def _connected(dsn: str) -> Generator[Connection[Any]]:
+    with contextlib.closing(
+        db.connect(dsn, role="pgbill_worker", application="run")
+    ) as conn:
+        yield conn
+
+
+def _check_issue_date(
+    conn: Connection[Any], settings: Settings, request: Request
+) -> None:
+    if request.issue_on is None:
+        return
+    latest = db.fetch_one(
+        conn, _QUERIES["latest_issue_date"], _IssueDate, mode=settings.mode
+    )
+    if latest and latest.issued_on and latest.issued_on > request.issue_on.isoformat():
+        raise UsageError(
+            f"--issue-on {request.issue_on} is before the last invoice, which was"
+            f" issued on {latest.issued_on}.",
+            hint="The dates of a series never go back: take that date or a later one.",
+        )
+
+
+def _find_account(conn: Connection[Any], key: str | None) -> tuple[int, int] | None:
+    if key is None:
+        return None
+    found = db.fetch_one(conn, _QUERIES["find_account"], _Account, key=key)
+    if found is None:
+        raise UsageError(
+            f"there is no account {key}.", hint="Check --account against your import."
+        )
+    return found.bucket, found.account_id
+
+
+def _count_due(conn: Connection[Any], scope: Scope) -> _Due:
+    counted = db.fetch_one(
+        conn,
+        _QUERIES["due_count"],
+        _Due,
+        through_on=scope.through_on,
+        run_id=scope.run_id,
+        account_id=scope.account and scope.account[1],
+    )
+    return counted or _Due(0, 0, 0)
+
+
+def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
+    opened = db.fetch_one(
+        conn,
+        _QUERIES["open_run"],
+        _Run,
+        through_on=request.through_on,
+        issue_on=request.issue_on,
+        mode=settings.mode,
+        account_key=request.account_key,
+        settings=json.dumps(
+            {
+                "workers": request.workers,
+                "batch_size": settings.batch_size,
+                "lease_ttl_seconds": settings.lease_ttl_seconds,
+                "renew_every_seconds": settings.renew_every_seconds,
+                "hard_limit_seconds": settings.hard_limit_seconds,
+                "max_attempts": settings.max_attempts,
+                "max_due_periods": settings.max_due_periods,
+            }
+        ),
+        started_by=who(),
+        version=__version__,
+    )
+    if opened is None:
+        raise ConfigError("the run could not be opened.", hint="Run pgbill check.")
+    return opened
+
+
+def _jobs(dsn: str, settings: Settings, request: Request, scope: Scope) -> list[Job]:
+    terms = Terms(
+        ttl=settings.lease_ttl_seconds,
+        every=settings.renew_every_seconds,
+        margin=settings.margin_seconds,
+        hard_limit=settings.hard_limit_seconds,
+    )
+    return [
+        Job(
+            dsn=dsn,
+            scope=scope,
+            mode=settings.mode,
+            issue_on=request.issue_on,
+            terms=terms,
+            batch_size=settings.batch_size,
+            max_attempts=settings.max_attempts,
+            max_due_periods=settings.max_due_periods,
+            first_bucket=number * _BUCKETS // request.workers,
+        )
+        for number in range(request.workers)
+    ]
+
+
+def _conclude(
+    conn: Connection[Any], scope: Scope, due: _Due, started: float
+) -> Summary:
+    """Seal the run if nothing is left, and tell what it has done."""
+    left = _count_due(conn, scope)
+    is_finished = left.due_count == 0
+    query = _QUERIES["seal" if is_finished else "summary"]
+    text = db.fetch_one(conn, query, _Text, run_id=scope.run_id)
+    told: dict[str, Any] = json.loads(text.summary) if text else {}
+    failures = db.fetch_all(
+        conn, _QUERIES["failures"], Failure, run_id=scope.run_id, limit=_LISTED_FAILURES
+    )
+    totals = [
+        Total(
+            each["currency"],
+            each["invoices"],
+            Decimal(each["net"]),
+            Decimal(each["tax"]),
+            Decimal(each["gross"]),
+        )
+        for each in told.pop("totals", [])
+    ]
+    return Summary(
+        **told,
+        is_finished=is_finished,
+        still_due=left.due_count,
+        parked_before=due.parked_count,
+        seconds=round(time.monotonic() - started, 3),
+        totals=totals,
+        failures=failures,
+    )

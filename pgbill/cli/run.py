@@ -1,0 +1,209 @@
+"""`pgbill run`: invoice all that is due; and `pgbill runs retry`."""
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgbill.cli import output
+from pgbill.errors import PgbillError, TemporaryError
+
+if TYPE_CHECKING:
+    from pgbill.billing import OnProgress, Summary
+
+commands = typer.Typer()
+runs = typer.Typer(no_args_is_help=True, help="Look after runs and parked accounts.")
+
+_DATE = ["%Y-%m-%d"]
+
+
+@commands.command()
+def run(
+    *,
+    through: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=_DATE,
+            metavar="DATE",
+            envvar="PGBILL_THROUGH",
+            help="Bill every period that ended by this day, inclusive."
+            " Default: yesterday in each account's zone.",
+        ),
+    ] = None,
+    issue_on: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=_DATE,
+            metavar="DATE",
+            envvar="PGBILL_ISSUE_ON",
+            help="Date the invoices so. Default: today in the seller's zone.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=64, envvar="PGBILL_WORKERS", help="Worker processes. Default: 8."
+        ),
+    ] = None,
+    account: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", envvar="PGBILL_ACCOUNT", help="Only this billing account."
+        ),
+    ] = None,
+    json: output.AsJson = False,
+) -> None:
+    """Invoice all that is due: each account once for each billing period.
+
+    Two runs at once join; a run that was killed continues when it is started again; a
+    second run of a finished period does nothing. Exit code 1 if accounts could not be
+    invoiced, 75 if the run was stopped or lost the database.
+
+    Example: pgbill run --through 2026-10-31 --workers 8
+    """
+    from pgbill import billing, config, server
+
+    settings = config.load()
+    request = billing.Request(
+        through_on=through.date() if through else None,
+        issue_on=issue_on.date() if issue_on else None,
+        workers=workers or settings.workers,
+        account_key=account,
+    )
+    with _progress() as on_progress:
+        summary = billing.run(
+            server.dsn(settings), settings, request, on_progress=on_progress
+        )
+    _print(summary, json=json)
+    if not summary.is_finished:
+        raise typer.Exit(TemporaryError.exit_code)
+    if summary.failed or summary.parked:
+        raise typer.Exit(PgbillError.exit_code)
+
+
+@runs.command()
+def retry(
+    *,
+    reason: Annotated[str, typer.Option(help="Why; kept with each account.")],
+    account: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help="Only this billing account. Default: all parked."
+        ),
+    ] = None,
+    json: output.AsJson = False,
+) -> None:
+    """Unpark accounts: the next run takes them, with all that is due for them today.
+
+    Example: pgbill runs retry --account A-1042 --reason "tax rate for CH added"
+    """
+    from pgbill import billing, config, server
+
+    unparked = billing.retry(
+        server.dsn(config.load()), account_key=account, reason=reason
+    )
+    rows = [
+        {"account": each.account_key, "unparked": each.is_unparked} for each in unparked
+    ]
+    output.table(rows, {"account": "account", "unparked": "unparked"}, json=json)
+    output.say(f"{sum(each.is_unparked for each in unparked)} accounts unparked.")
+
+
+class _progress:  # noqa: N801
+    """A progress bar on stderr, if a person looks at it."""
+
+    def __enter__(self) -> "OnProgress":
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        # No refreshing thread: workers may be forked while the bar is shown.
+        self._bar = Progress(
+            TextColumn("invoicing"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[lost]}"),
+            console=Console(stderr=True),
+            auto_refresh=False,
+            disable=not sys.stderr.isatty(),
+        )
+        self._bar.start()
+        self._task = self._bar.add_task("run", total=None, lost="")
+        return self._show
+
+    def _show(self, progress: object) -> None:
+        from pgbill.billing import Progress
+
+        assert isinstance(progress, Progress)
+        lost = f"{progress.lost} leases lost" if progress.lost else ""
+        total = max(progress.due, progress.done)
+        self._bar.update(self._task, completed=progress.done, total=total, lost=lost)
+        self._bar.refresh()
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _print(summary: "Summary", *, json: bool) -> None:
+    if json:
+        output.as_json(summary)
+        return
+    if summary.run_id is None:
+        output.say(f"nothing is due.{_parked(summary)}")
+        return
+    output.table(
+        [
+            {"what": "accounts invoiced", "count": summary.invoiced},
+            {"what": "accounts with nothing to bill", "count": summary.nothing_to_bill},
+            {"what": "accounts that failed", "count": summary.failed},
+            {"what": "accounts parked", "count": summary.parked},
+            {"what": "leases lost", "count": summary.leases_lost},
+            {"what": "still due", "count": summary.still_due},
+        ],
+        {"what": f"run {summary.run_id}", "count": ""},
+    )
+    if summary.totals:
+        output.line("")
+        output.table(
+            [
+                {
+                    "currency": each.currency,
+                    "invoices": each.invoices,
+                    "net": each.net,
+                    "tax": each.tax,
+                    "gross": each.gross,
+                }
+                for each in summary.totals
+            ],
+            {
+                "currency": "currency",
+                "invoices": "invoices",
+                "net": "net",
+                "tax": "tax",
+                "gross": "gross",
+            },
+        )
+    for each in summary.failures:
+        output.say(f"account {each.account_key} {each.outcome}: {each.reason}")
+    if summary.failed + summary.parked > len(summary.failures):
+        output.say("… and more: pgbill status lists them.")
+    if not summary.is_finished:
+        output.say(
+            f"stopped after {summary.seconds:.1f} s; {summary.still_due} accounts are"
+            " still due: the same command continues."
+        )
+    else:
+        output.say(f"done in {summary.seconds:.1f} s.{_parked(summary)}")
+
+
+def _parked(summary: "Summary") -> str:
+    if not summary.parked_before:
+        return ""
+    return f" {summary.parked_before} accounts are parked: see pgbill runs retry."

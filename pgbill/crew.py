@@ -1,0 +1,120 @@
+"""Run workers as processes, and hear from them.
+
+Processes, because one that is stopped or killed must not take the others with it, and
+because renewals must not wait for another's work. They are forked before anything else
+starts threads or connections, so they begin at once and share the parent's memory. Each
+reports over a pipe of its own, whose end tells its death.
+"""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from types import FrameType
+from typing import Any, cast
+
+from pgbill.errors import PgbillError, TemporaryError
+from pgbill.worker import Job, Shift, Tally
+
+_CONTEXT = multiprocessing.get_context("fork")
+
+
+@dataclass(slots=True)
+class Member:
+    """A worker process, its job and its pipe."""
+
+    job: Job
+    process: BaseProcess
+    pipe: "Connection[Any, Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A worker process that is no more."""
+
+    job: Job
+    exit_code: int
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether it ended by a signal or a crash, not by finishing or giving up."""
+        return self.exit_code not in (0, TemporaryError.exit_code)
+
+
+class Crew:
+    """Worker processes of one run."""
+
+    def __init__(self) -> None:
+        """Begin without members."""
+        self._members: list[Member] = []
+
+    def __len__(self) -> int:
+        """Count the processes that have not ended."""
+        return len(self._members)
+
+    def start(self, job: Job) -> None:
+        """Start a worker."""
+        ours, theirs = _CONTEXT.Pipe(duplex=False)
+        process = _CONTEXT.Process(
+            target=_work, args=(job, theirs), name=f"pgbill worker {job.first_bucket}"
+        )
+        process.start()
+        theirs.close()
+        self._members.append(Member(job, process, cast("Connection[Any, Any]", ours)))
+
+    def stop(self) -> None:
+        """Tell all to finish what they commit, give the rest back, and end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End all at once; their leases expire."""
+        self._signal(signal.SIGKILL)
+
+    def hear(self, timeout_seconds: float) -> Iterator[Tally | Ended]:
+        """Yield what has come in, waiting up to the timeout for the first of it."""
+        ready = wait([member.pipe for member in self._members], timeout_seconds)
+        for member in [each for each in self._members if each.pipe in ready]:
+            yield self._read(member)
+
+    def _read(self, member: Member) -> Tally | Ended:
+        try:
+            tally: Tally = member.pipe.recv()
+        except (EOFError, OSError):
+            member.process.join()
+            member.pipe.close()
+            self._members.remove(member)
+            code = member.process.exitcode
+            return Ended(member.job, 1 if code is None else code)
+        return tally
+
+    def _signal(self, number: int) -> None:
+        for member in self._members:
+            if member.process.pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(member.process.pid, number)
+
+
+def _work(job: Job, pipe: "Connection[Any, Any]") -> None:
+    """Be a worker process."""
+    shift = Shift(job, pipe.send)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        shift.stop()
+
+    # Ctrl-C reaches the whole group; the parent alone decides, and sends SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        shift.run()
+    except BrokenPipeError:
+        # The parent was killed. Leases expire, and the next run continues.
+        sys.exit(TemporaryError.exit_code)
+    except PgbillError as error:
+        logging.getLogger(__name__).warning("%s", error)
+        sys.exit(error.exit_code)

@@ -1,0 +1,63 @@
+-- name: open_run
+SELECT
+    opened.run_id,
+    opened.is_joined
+FROM pgbill.open_run(
+    :through_on, :issue_on, :mode, :account_key, :settings::text::jsonb, :started_by, :version
+) AS opened;
+
+-- name: due_count
+SELECT
+    counted.due_count,
+    counted.held_count,
+    counted.parked_count
+FROM pgbill.due_count(:through_on, :run_id, :account_id) AS counted;
+
+-- name: summary
+SELECT pgbill.run_summary(:run_id)::text AS summary;
+
+-- name: seal
+SELECT pgbill.seal_run(:run_id, 'finished')::text AS summary;
+
+-- name: failures
+SELECT DISTINCT ON (lease_event.bucket, lease_event.account_id)
+    account.key AS account_key,
+    lease_event.outcome,
+    lease_event.detail AS reason
+FROM pgbill.lease_event
+INNER JOIN pgbill.account USING (bucket, account_id)
+WHERE lease_event.run_id = :run_id AND lease_event.outcome IN ('failed', 'parked')
+ORDER BY lease_event.bucket, lease_event.account_id, lease_event.lease_event_id DESC
+LIMIT :limit;
+
+-- name: find_account
+SELECT
+    account.bucket,
+    account.account_id
+FROM pgbill.account
+WHERE account.bucket = pgbill.bucket_of(:key) AND account.key = :key;
+
+-- name: latest_issue_date
+SELECT max(number_series.last_issued_on)::text AS issued_on
+FROM pgbill.number_series
+WHERE number_series.kind = 'invoice'
+    AND number_series.mode = :mode
+    AND number_series.last_number > 0;
+
+-- name: statistics_are_empty
+SELECT pg_class.reltuples < 1000 AS are_empty
+FROM pg_catalog.pg_class
+WHERE pg_class.oid = 'pgbill.invoice'::regclass;
+
+-- name: analyze
+SELECT pgbill.analyze_written();
+
+-- name: unpark
+SELECT
+    account.key AS account_key,
+    pgbill.unpark(account.bucket, account.account_id, :reason) AS is_unparked
+FROM pgbill.lease
+INNER JOIN pgbill.account USING (bucket, account_id)
+WHERE lease.parked_at IS NOT NULL
+    AND (:account_key::text IS NULL OR account.key = :account_key)
+ORDER BY account.key;
