@@ -13,6 +13,7 @@ Only this module knows Alembic, which takes long to import.
 import contextlib
 import random
 import re
+import threading
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _OLDEST_MAJOR = 15
 # Only pgbill uses this number: the letters of its name.
 _ADVISORY_LOCK = int.from_bytes(b"pgbill", "big")
 _LOCK_TIMEOUT = "2s"
+# Alembic keeps the migration that it runs in globals.
+_ONE_IN_THIS_PROCESS = threading.Lock()
 _PATIENCE_SECONDS = 120.0
 
 
@@ -100,9 +103,8 @@ def migrate(dsn: str, *, patience_seconds: float = _PATIENCE_SECONDS) -> bool:
         _ensure_extension(conn)
     for _ in _tries(patience_seconds):
         with contextlib.suppress(*_BUSY):
-            _install(dsn)
-            _run_after_files(dsn)
-            return True
+            # Both: if a migration was interrupted, only the second is left to do.
+            return any([_install(dsn), _run_after_files(dsn)])
     raise TemporaryError(
         f"the database was too busy to be migrated for {patience_seconds:g} s.",
         hint="Try again when no import is running.",
@@ -161,9 +163,12 @@ def _alembic_connection(dsn: str) -> Generator["sqlalchemy.Connection"]:
     import sqlalchemy
     from sqlalchemy.pool import StaticPool
 
-    with contextlib.closing(
-        db.connect(dsn, application="migrate", autocommit=False)
-    ) as conn:
+    with (
+        _ONE_IN_THIS_PROCESS,
+        contextlib.closing(
+            db.connect(dsn, application="migrate", autocommit=False)
+        ) as conn,
+    ):
         engine = sqlalchemy.create_engine(
             "postgresql+psycopg://",
             creator=lambda: conn,
@@ -175,29 +180,31 @@ def _alembic_connection(dsn: str) -> Generator["sqlalchemy.Connection"]:
         engine.dispose()
 
 
-def _install(dsn: str) -> None:
+def _install(dsn: str) -> bool:
+    """Do all that fits into one transaction; false if another did it meanwhile."""
     with _alembic_connection(dsn) as connection:
         conn = cast("Connection[Any]", connection.connection.driver_connection)
         conn.execute("SET LOCAL statement_timeout = 0")
         conn.execute("SET LOCAL search_path = ''")
         conn.execute("SELECT set_config('lock_timeout', %s, true)", [_LOCK_TIMEOUT])
         _be_alone(conn, "SELECT pg_try_advisory_xact_lock(%s)")
-        # The other one may have done it meanwhile.
-        if installation.find_problem(conn) is not None:
-            _become_owner(conn)
-            _run_file(conn, resources.path("sql", "bootstrap.sql"))
-            _refuse_other_migrations(conn)
-            baseline = _baseline(conn)
-            _refuse_changes(conn, baseline, replaceable=False)
-            _lock_tables(conn)
-            _drop_views(conn)
-            _upgrade(connection)
-            for file in installation.replaceable_files():
-                _run_file(conn, file)
-            if _same_replaceable_files(conn):
-                _refuse_changes(conn, baseline, replaceable=True)
-            pending = {installation.name(file) for file in _pending_after_files(conn)}
-            installation.record(conn, installation.shipped().keys() - pending)
+        if installation.find_problem(conn) is None:
+            return False
+        _become_owner(conn)
+        _run_file(conn, resources.path("sql", "bootstrap.sql"))
+        _refuse_other_migrations(conn)
+        baseline = _baseline(conn)
+        _refuse_changes(conn, baseline, replaceable=False)
+        _lock_tables(conn)
+        _drop_views(conn)
+        _upgrade(connection)
+        for file in installation.replaceable_files():
+            _run_file(conn, file)
+        if _same_replaceable_files(conn):
+            _refuse_changes(conn, baseline, replaceable=True)
+        pending = {installation.name(file) for file in _pending_after_files(conn)}
+        installation.record(conn, installation.shipped().keys() - pending)
+        return True
 
 
 def _be_alone(conn: Connection[Any], query: LiteralString) -> None:
@@ -311,7 +318,8 @@ def _upgrade(connection: "sqlalchemy.Connection") -> None:
     folder = str(resources.path("alembic")).replace("%", "%%")
     config.set_main_option("script_location", folder)
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    with _naming("a migration"):
+        command.upgrade(config, "head")
 
 
 def _run_file(conn: Connection[Any], file: Path) -> None:
@@ -320,12 +328,20 @@ def _run_file(conn: Connection[Any], file: Path) -> None:
 
 
 def _run(conn: Connection[Any], text: str, file: Path) -> None:
-    try:
+    with _naming(installation.name(file)):
         # The files are part of the program, as literal as its strings.
         conn.execute(sql.SQL(cast("LiteralString", text)))
-    except errors.Error as error:
-        error.add_note(f"in {installation.name(file)}")
+
+
+@contextlib.contextmanager
+def _naming(what: str) -> Generator[None]:
+    """Say what could not be installed; what may pass by waiting is left as it is."""
+    try:
+        yield
+    except errors.OperationalError:
         raise
+    except errors.Error as error:
+        raise SchemaError(f"{what} cannot be installed: {error}.") from error
 
 
 def _pending_after_files(conn: Connection[Any]) -> list[Path]:
@@ -334,7 +350,7 @@ def _pending_after_files(conn: Connection[Any]) -> list[Path]:
     return [file for file in files if installation.name(file) not in installed]
 
 
-def _run_after_files(dsn: str) -> None:
+def _run_after_files(dsn: str) -> bool:
     """Run what cannot run in a transaction; blank lines separate its statements.
 
     A file that is interrupted runs again from its beginning, so it must be able to.
@@ -344,7 +360,7 @@ def _run_after_files(dsn: str) -> None:
     ) as conn:
         pending = _pending_after_files(conn)
         if not pending:
-            return
+            return False
         _be_alone(conn, "SELECT pg_try_advisory_lock(%s)")
         for file in pending:
             text = file.read_text(encoding="utf-8")
@@ -352,3 +368,4 @@ def _run_after_files(dsn: str) -> None:
                 _run(conn, statement, file)
         with conn.transaction():
             installation.record(conn, installation.shipped())
+        return True

@@ -92,6 +92,13 @@ def dsn(server: DatabaseServer, template: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def admin(dsn: str) -> Iterator[Connection[Any]]:
+    """Return the login's own connection to `dsn`; each statement commits."""
+    with contextlib.closing(db.connect(dsn, application="test")) as conn:
+        yield conn
+
+
+@pytest.fixture
 def empty_dsn(server: DatabaseServer) -> Iterator[str]:
     """Return a database of the test's own in which nothing is."""
     name = _name("empty")
