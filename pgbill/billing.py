@@ -26,6 +26,7 @@ from pgbill import __version__, db, schema
 from pgbill.config import Settings
 from pgbill.crew import Crew, Ended
 from pgbill.errors import ConfigError, TemporaryError, UsageError
+from pgbill.issuing import Policy
 from pgbill.lease import Scope
 from pgbill.renewal import Terms
 from pgbill.worker import Job, Tally
@@ -368,16 +369,19 @@ def _jobs(dsn: str, settings: Settings, request: Request, scope: Scope) -> list[
         margin=settings.margin_seconds,
         hard_limit=settings.hard_limit_seconds,
     )
+    policy = Policy(
+        mode=settings.mode,
+        issue_on=request.issue_on,
+        max_due_periods=settings.max_due_periods,
+        max_attempts=settings.max_attempts,
+    )
     return [
         Job(
             dsn=dsn,
             scope=scope,
-            mode=settings.mode,
-            issue_on=request.issue_on,
+            policy=policy,
             terms=terms,
             batch_size=settings.batch_size,
-            max_attempts=settings.max_attempts,
-            max_due_periods=settings.max_due_periods,
             first_bucket=number * _BUCKETS // request.workers,
         )
         for number in range(request.workers)

@@ -1,8 +1,9 @@
-"""Issue many finished drafts in one transaction.
+"""Invoice many accounts in one transaction.
 
-A transaction for each invoice would cost ten to twenty times as much, in commits alone.
-The function in the database is the transaction: it drops accounts whose lease is lost,
-writes everything else, and draws the numbers last.
+A transaction for each invoice would cost ten to twenty times as much, in commits
+alone.
+Python moves rows, SQL moves money: with a table of tax rates there is nothing to move
+at all, so the database rates and issues in one statement, and no amount leaves it.
 """
 
 from collections.abc import Sequence
@@ -21,16 +22,19 @@ Mode = Literal["live", "test"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
-    """A lease and the draft that was rated under it."""
+class Policy:
+    """What the settings say of invoices."""
 
-    lease: Lease
-    draft: str
+    mode: Mode
+    issue_on: date | None
+    """None: today in the seller's zone."""
+    max_due_periods: int
+    max_attempts: int
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
-    """How the period of an account was closed: invoiced, or nothing_to_bill."""
+class Billed:
+    """What became of an account: invoiced, nothing_to_bill, failed or parked."""
 
     bucket: int
     account_id: int
@@ -42,38 +46,38 @@ class Closing:
         return self.bucket, self.account_id
 
 
-def issue(
+def bill(
     conn: Connection[Any],
-    rated: Sequence[Rated],
+    leases: Sequence[Lease],
     *,
     scope: Scope,
     worker: Worker,
-    mode: Mode,
-    issue_on: date | None,
-) -> list[Closing]:
-    """Close the periods and issue the invoices; the leases are released with them.
+    policy: Policy,
+) -> list[Billed]:
+    """Rate the accounts and issue their invoices; the leases are released with it.
 
     It commits: `conn` must be in autocommit mode.
 
     Returns:
-        What was closed. An account that is missing has been claimed by another worker,
-        and nothing was written for it.
+        What became of each. An account that is missing has been claimed by another
+        worker, and nothing was written for it.
 
     Raises:
-        IssueDateError: A series has moved to a later date meanwhile; issue again.
-        psycopg.IntegrityError: One of the accounts is invoiced already. Nothing of the
-            batch was written.
+        IssueDateError: A series has moved to a later date meanwhile; bill again.
+        psycopg.Error: One of the accounts cannot be billed. Nothing was written.
     """
     return db.fetch_all(
         conn,
-        _QUERIES["issue"],
-        Closing,
-        buckets=[each.lease.bucket for each in rated],
-        account_ids=[each.lease.account_id for each in rated],
-        tokens=[each.lease.fencing_token for each in rated],
-        drafts=[each.draft for each in rated],
+        _QUERIES["bill"],
+        Billed,
+        buckets=[each.bucket for each in leases],
+        account_ids=[each.account_id for each in leases],
+        tokens=[each.fencing_token for each in leases],
         worker_id=worker.worker_id,
         run_id=scope.run_id,
-        mode=mode,
-        issue_on=issue_on,
+        mode=policy.mode,
+        issue_on=policy.issue_on,
+        through_on=scope.through_on,
+        max_due_periods=policy.max_due_periods,
+        max_attempts=policy.max_attempts,
     )

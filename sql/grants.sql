@@ -25,6 +25,7 @@ pgbill.unpark,
 pgbill.due_buckets,
 pgbill.rate,
 pgbill.issue,
+pgbill.bill,
 pgbill.settle,
 pgbill.due_count,
 pgbill.run_summary,
@@ -43,3 +44,12 @@ pgbill.begin_attempt,
 pgbill.record_outcome,
 pgbill.retry_message
 TO pgbill_worker;
+
+-- The audits: a view calls functions with the rights of whoever asks it. These only compute.
+GRANT EXECUTE ON FUNCTION
+pgbill.boundary,
+pgbill.boundary_number,
+pgbill.local_midnight,
+pgbill.bucket_of,
+pgbill.price
+TO pgbill_reader;

@@ -6,6 +6,7 @@
 \ir functions/boundary_number.sql
 \ir functions/local_midnight.sql
 \ir functions/bucket_of.sql
+\ir functions/price_of.sql
 \ir functions/price.sql
 \ir functions/payable_on.sql
 \ir functions/buyer_snapshot.sql
@@ -20,6 +21,7 @@
 \ir functions/rate.sql
 \ir functions/draw_numbers.sql
 \ir functions/issue.sql
+\ir functions/bill.sql
 \ir functions/due_message_buckets.sql
 \ir functions/claim_messages.sql
 \ir functions/renew_messages.sql
@@ -45,8 +47,41 @@
 
 -- Views.
 \ir views/outbox_state.sql
+\ir views/invoice_overview.sql
+\ir views/usage_line.sql
+\ir views/usage_state.sql
 
 -- Audits.
+\ir audits/p1_period_and_invoice_differ.sql
+\ir audits/p1_period_invoiced_twice.sql
+\ir audits/p1_periods_broken_chain.sql
+\ir audits/p2_fence_missing.sql
+\ir audits/p2_parts_with_another_token.sql
+\ir audits/p2_written_with_stale_token.sql
+\ir audits/p3_attempt_before_invoice.sql
+\ir audits/p3_invoice_without_message.sql
+\ir audits/p3_message_trigger_missing.sql
+\ir audits/p3_message_without_invoice.sql
+\ir audits/p4_freeze_missing.sql
+\ir audits/p4_snapshot_missing.sql
+\ir audits/p5_date_goes_back.sql
+\ir audits/p5_invoice_without_number.sql
+\ir audits/p5_number_duplicate.sql
+\ir audits/p5_number_gap.sql
+\ir audits/p5_series_differs.sql
+\ir audits/p6_import_differs_from_records.sql
+\ir audits/p6_line_differs_from_usage.sql
+\ir audits/p6_usage_billed_twice.sql
+\ir audits/p6_usage_not_billed.sql
+\ir audits/p6_watermark_goes_back.sql
+\ir audits/p7_attempt_after_unknown_outcome.sql
+\ir audits/p7_message_closed_early.sql
+\ir audits/p7_sent_after_accepted.sql
+\ir audits/lease_due_on_wrong.sql
+\ir audits/lease_event_missing.sql
+\ir audits/lines_differ_from_total.sql
+\ir audits/price_differs.sql
+\ir audits/tax_differs_from_lines.sql
 
 -- Who may use it all.
 \ir grants.sql

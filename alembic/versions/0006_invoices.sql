@@ -187,6 +187,16 @@ COMMENT ON COLUMN pgbill.invoice_line.usage_count IS '… and found so many.';
 COMMENT ON COLUMN pgbill.invoice_line.rating_input IS
 'What pgbill.price was given; it gives net_amount again at any time.';
 
+CREATE TYPE pgbill.draft AS (
+    period_start date,
+    period_end date,
+    usage_seq bigint,
+    lines pgbill.invoice_line []
+);
+
+COMMENT ON TYPE pgbill.draft IS
+'What pgbill.rate makes of a period and pgbill.issue takes: lines without invoice and number.';
+
 CREATE TABLE pgbill.invoice_tax (
     bucket integer NOT NULL,
     account_id bigint NOT NULL,

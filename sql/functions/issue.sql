@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION pgbill.issue(
     p_buckets integer [],
     p_account_ids bigint [],
     p_tokens bigint [],
-    p_drafts jsonb [],
+    p_drafts pgbill.draft [],
     p_worker_id uuid,
     p_run_id bigint,
     p_mode text,
@@ -25,9 +25,8 @@ DECLARE
     v_buckets integer[];
     v_account_ids bigint[];
     v_tokens bigint[];
-    v_drafts jsonb[];
+    v_drafts pgbill.draft[];
     v_invoice_ids bigint[];
-    v_lines pgbill.invoice_line[];
     v_taxes pgbill.invoice_tax[];
 BEGIN
     -- An account that is missing here was claimed by another worker meanwhile.
@@ -36,14 +35,20 @@ BEGIN
         array_agg(own.account_id),
         array_agg(own.fencing_token),
         array_agg(own.draft),
-        array_agg(
-            CASE WHEN own.draft #> '{lines,0}' IS NOT NULL THEN nextval('pgbill.invoice_id') END
-        )
+        array_agg(CASE WHEN own.has_lines THEN nextval('pgbill.invoice_id') END)
     INTO v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids
     FROM (
-        SELECT lease.bucket, lease.account_id, lease.fencing_token, asked.draft
-        FROM unnest(p_buckets, p_account_ids, p_tokens, p_drafts)
-            AS asked (bucket, account_id, fencing_token, draft)
+        SELECT
+            lease.bucket,
+            lease.account_id,
+            lease.fencing_token,
+            ROW(
+                asked.period_start, asked.period_end, asked.usage_seq, asked.lines
+            )::pgbill.draft AS draft,
+            asked.lines IS NOT NULL AS has_lines
+        FROM unnest(p_buckets, p_account_ids, p_tokens, p_drafts) AS asked (
+            bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines
+        )
         INNER JOIN pgbill.lease
             ON
                 asked.bucket = lease.bucket
@@ -64,41 +69,14 @@ BEGIN
     SELECT
         own.bucket,
         own.account_id,
-        (own.draft ->> 'period_end')::date,
-        (own.draft ->> 'period_start')::date,
+        own.period_end,
+        own.period_start,
         CASE WHEN own.invoice_id IS NULL THEN 'nothing_to_bill' ELSE 'invoiced' END,
-        (own.draft ->> 'usage_seq')::bigint,
+        own.usage_seq,
         p_run_id,
         own.fencing_token
-    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids)
-        AS own (bucket, account_id, fencing_token, draft, invoice_id);
-
-    SELECT array_agg(
-        ROW(
-            own.bucket, own.account_id, own.invoice_id, line.line_no, line.kind,
-            line.subscription_id, line.price_id, line.meter_id, line.description, line.quantity,
-            line.unit_code, line.unit_amount, line.net_amount, line.tax_category, line.tax_rate,
-            line.legal_text, line.service_period, line.usage_from_at, line.usage_until_at, line.usage_after_seq,
-            line.usage_through_seq, line.usage_count, line.purchase_order, line.contract_number,
-            line.cost_centre, line.revenue_account, line.rating_input, own.fencing_token
-        )::pgbill.invoice_line
-    )
-    INTO v_lines
-    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids)
-        AS own (bucket, account_id, fencing_token, draft, invoice_id)
-    CROSS JOIN LATERAL ROWS FROM (jsonb_to_recordset(own.draft -> 'lines') AS (
-        kind text, subscription_id bigint, price_id integer, meter_id integer,
-        description text, quantity numeric, unit_code text, unit_amount numeric,
-        net_amount numeric, tax_category text, tax_rate numeric, legal_text text,
-        service_period daterange,
-        usage_from_at timestamptz, usage_until_at timestamptz, usage_after_seq bigint,
-        usage_through_seq bigint, usage_count bigint, purchase_order text, contract_number text,
-        cost_centre text, revenue_account text, rating_input jsonb
-    )) WITH ORDINALITY AS line (
-        kind, subscription_id, price_id, meter_id, description, quantity, unit_code, unit_amount,
-        net_amount, tax_category, tax_rate, legal_text, service_period, usage_from_at,
-        usage_until_at, usage_after_seq, usage_through_seq, usage_count, purchase_order,
-        contract_number, cost_centre, revenue_account, rating_input, line_no
+    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
+        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
     );
 
     -- EN 16931, BR-CO-17: tax once for each category and rate, on the sum of the lines.
@@ -113,14 +91,18 @@ BEGIN
     INTO v_taxes
     FROM (
         SELECT
-            line.bucket, line.account_id, line.invoice_id, line.tax_category, line.tax_rate,
-            line.fencing_token,
+            own.bucket, own.account_id, own.invoice_id, own.fencing_token,
+            line.tax_category, line.tax_rate,
             sum(line.net_amount) AS taxable_amount,
             min(line.legal_text) AS legal_text
-        FROM unnest(v_lines) AS line
+        FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
+            bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines,
+            invoice_id
+        )
+        CROSS JOIN LATERAL unnest(own.lines) AS line
         GROUP BY
-            line.bucket, line.account_id, line.invoice_id, line.tax_category, line.tax_rate,
-            line.fencing_token
+            own.bucket, own.account_id, own.invoice_id, own.fencing_token,
+            line.tax_category, line.tax_rate
     ) AS taxed
     INNER JOIN pgbill.account USING (bucket, account_id)
     INNER JOIN pgbill.currency ON account.currency = currency.currency;
@@ -136,13 +118,13 @@ BEGIN
         own.invoice_id,
         'invoice',
         p_mode,
-        period.period_start,
-        period.period_end,
+        own.period_start,
+        own.period_end,
         series.series_id,
         dated.issued_on,
         CASE
-            WHEN period.period_start < period.period_end THEN period.period_end - 1
-            ELSE period.period_end
+            WHEN own.period_start < own.period_end THEN own.period_end - 1
+            ELSE own.period_end
         END,
         pgbill.payable_on(dated.issued_on, account.net_days, account.end_of_month),
         account.currency,
@@ -160,8 +142,9 @@ BEGIN
         ARRAY(SELECT jsonb_array_elements_text(account.recipients -> 'invoice')),
         p_run_id,
         own.fencing_token
-    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids)
-        AS own (bucket, account_id, fencing_token, draft, invoice_id)
+    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
+        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
+    )
     INNER JOIN pgbill.account USING (bucket, account_id)
     INNER JOIN pgbill.seller USING (seller_id)
     INNER JOIN pgbill.number_series AS series
@@ -169,11 +152,6 @@ BEGIN
             account.seller_id = series.seller_id
             AND series.kind = 'invoice'
             AND series.mode = p_mode
-    CROSS JOIN LATERAL (
-        SELECT
-            (own.draft ->> 'period_start')::date,
-            (own.draft ->> 'period_end')::date
-    ) AS period (period_start, period_end)
     CROSS JOIN LATERAL (
         SELECT
             greatest(
@@ -198,13 +176,17 @@ BEGIN
         rating_input, fencing_token
     )
     SELECT
-        line.bucket, line.account_id, line.invoice_id, line.line_no, line.kind,
+        own.bucket, own.account_id, own.invoice_id, line.ordinality, line.kind,
         line.subscription_id, line.price_id, line.meter_id, line.description, line.quantity,
         line.unit_code, line.unit_amount, line.net_amount, line.tax_category, line.tax_rate,
-        line.legal_text, line.service_period, line.usage_from_at, line.usage_until_at, line.usage_after_seq,
-        line.usage_through_seq, line.usage_count, line.purchase_order, line.contract_number,
-        line.cost_centre, line.revenue_account, line.rating_input, line.fencing_token
-    FROM unnest(v_lines) AS line;
+        line.legal_text, line.service_period, line.usage_from_at, line.usage_until_at,
+        line.usage_after_seq, line.usage_through_seq, line.usage_count, line.purchase_order,
+        line.contract_number, line.cost_centre, line.revenue_account, line.rating_input,
+        own.fencing_token
+    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
+        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
+    )
+    CROSS JOIN LATERAL unnest(own.lines) WITH ORDINALITY AS line;
 
     INSERT INTO pgbill.invoice_tax (
         bucket, account_id, invoice_id, tax_category, tax_rate, taxable_amount, tax_amount,
@@ -236,11 +218,12 @@ BEGIN
             account.zone,
             pgbill.boundary(
                 account.anchor_on,
-                pgbill.boundary_number(account.anchor_on, (own.draft ->> 'period_end')::date)
+                pgbill.boundary_number(account.anchor_on, own.period_end)
             ) AS next_on,
             nextval('pgbill.fencing_token') AS new_token
-        FROM unnest(v_buckets, v_account_ids, v_drafts, v_invoice_ids)
-            AS own (bucket, account_id, draft, invoice_id)
+        FROM unnest(v_buckets, v_account_ids, v_drafts, v_invoice_ids) AS own (
+            bucket, account_id, period_start, period_end, usage_seq, lines, invoice_id
+        )
         INNER JOIN pgbill.account USING (bucket, account_id)
         OFFSET 0
     ) AS done

@@ -14,7 +14,9 @@ CREATE OR REPLACE FUNCTION pgbill.rate(
     p_through_on date,
     p_max_due_periods integer
 )
-RETURNS TABLE (bucket integer, account_id bigint, problem text, draft jsonb)
+RETURNS TABLE (
+    bucket integer, account_id bigint, outcome text, problem text, draft pgbill.draft
+)
 LANGUAGE plpgsql
 STABLE
 SECURITY DEFINER
@@ -85,91 +87,93 @@ BEGIN
     SELECT
         target.bucket,
         target.account_id,
+        CASE
+            WHEN bool_or(overdue.is_too_long) THEN 'parked'
+            WHEN bool_or(part.kind IS NOT NULL AND version.unit_amount IS NULL)
+                OR bool_or(part.kind IS NOT NULL AND tax_rate.rate IS NULL) THEN 'failed'
+        END,
         coalesce(
             min(
-                CASE
-                    WHEN
-                        target.period_end > coalesce(target.approved_on, '-infinity')
-                        AND pgbill.boundary(
-                            target.anchor_on, target.next_number + p_max_due_periods - 1
-                        )
-                        <= least(
-                            coalesce(p_through_on, 'infinity'::date - 1) + 1,
-                            (clock_timestamp() AT TIME ZONE target.zone)::date
-                        )
-                        THEN format(
-                            'more than %s billing periods are due since %s',
-                            p_max_due_periods, target.period_start
-                        )
-                END
-            ),
+                format(
+                    'more than %s billing periods are due since %s',
+                    p_max_due_periods, target.period_start
+                )
+            ) FILTER (WHERE overdue.is_too_long),
             min(
-                CASE
-                    WHEN version.unit_amount IS NULL
-                        THEN format(
-                            'price %s has no amount on %s',
-                            price.key, lower(part.service_period)
-                        )
-                    WHEN tax_rate.rate IS NULL
-                        THEN format(
-                            'no tax rate for seller country %s, buyer country %s, %s, class %s on %s',
-                            target.seller_country, target.buyer_country, target.buyer_status,
-                            price.tax_class, upper(part.service_period) - 1
-                        )
-                END
-            ) FILTER (WHERE part.kind IS NOT NULL)
+                format('price %s has no amount on %s', price.key, lower(part.service_period))
+            ) FILTER (WHERE part.kind IS NOT NULL AND version.unit_amount IS NULL),
+            min(
+                format(
+                    'no tax rate for seller country %s, buyer country %s, %s, class %s on %s',
+                    target.seller_country, target.buyer_country, target.buyer_status,
+                    price.tax_class, upper(part.service_period) - 1
+                )
+            ) FILTER (WHERE part.kind IS NOT NULL AND tax_rate.rate IS NULL)
         ),
-        jsonb_build_object(
-            'period_start', min(target.period_start),
-            'period_end', min(target.period_end),
-            'usage_seq', min(target.usage_seq),
-            'lines', coalesce(
-                jsonb_agg(
-                    jsonb_build_object(
-                        'kind', part.kind,
-                        'subscription_id', subscription_price.subscription_id,
-                        'price_id', subscription_price.price_id,
-                        'description', coalesce(
-                            price.line_texts ->> target.language,
-                            price.line_texts ->> left(target.language, 2),
-                            price.line_texts ->> 'en',
-                            price.key
-                        ),
-                        'quantity', part.billed_quantity,
-                        'unit_code', price.unit_code,
-                        'unit_amount', version.unit_amount,
-                        'net_amount', pgbill.price(rated.rating_input),
-                        'tax_category', tax_rate.category,
-                        'tax_rate', tax_rate.rate,
-                        'legal_text', tax_rate.legal_text,
-                        'service_period', part.service_period,
-                        'purchase_order', subscription.purchase_order,
-                        'contract_number', subscription.contract_number,
-                        'cost_centre', subscription.cost_centre,
-                        'revenue_account', price.revenue_account,
-                        'rating_input', rated.rating_input
-                    )
-                    || CASE
-                        WHEN part.usage_count IS NULL THEN '{}'
-                        ELSE jsonb_build_object(
-                            'meter_id', subscription_price.meter_id,
-                            'usage_from_at',
-                            pgbill.local_midnight(lower(part.service_period), target.zone),
-                            'usage_until_at',
-                            pgbill.local_midnight(upper(part.service_period), target.zone),
-                            'usage_after_seq', part.usage_after_seq,
-                            'usage_through_seq', target.usage_seq,
-                            'usage_count', part.usage_count
-                        )
-                    END
-                    ORDER BY
-                        part.rank, subscription.key, price.key,
-                        lower(part.service_period)
-                ) FILTER (WHERE part.kind IS NOT NULL),
-                '[]'
-            )
-        )
+        ROW(
+            min(target.period_start),
+            min(target.period_end),
+            min(target.usage_seq),
+            array_agg(
+                ROW(
+                    target.bucket,
+                    target.account_id,
+                    NULL,
+                    NULL,
+                    part.kind,
+                    subscription_price.subscription_id,
+                    subscription_price.price_id,
+                    CASE WHEN part.usage_count IS NOT NULL THEN subscription_price.meter_id END,
+                    coalesce(
+                        price.line_texts ->> target.language,
+                        price.line_texts ->> left(target.language, 2),
+                        price.line_texts ->> 'en',
+                        price.key
+                    ),
+                    part.billed_quantity,
+                    price.unit_code,
+                    version.unit_amount,
+                    pgbill.price_of(
+                        part.billed_quantity, version.unit_amount,
+                        upper(part.service_period) - lower(part.service_period),
+                        part.whole_days, target.digits
+                    ),
+                    tax_rate.category,
+                    tax_rate.rate,
+                    tax_rate.legal_text,
+                    part.service_period,
+                    CASE
+                        WHEN part.usage_count IS NOT NULL
+                            THEN pgbill.local_midnight(lower(part.service_period), target.zone)
+                    END,
+                    CASE
+                        WHEN part.usage_count IS NOT NULL
+                            THEN pgbill.local_midnight(upper(part.service_period), target.zone)
+                    END,
+                    part.usage_after_seq,
+                    CASE WHEN part.usage_count IS NOT NULL THEN target.usage_seq END,
+                    part.usage_count,
+                    subscription.purchase_order,
+                    subscription.contract_number,
+                    subscription.cost_centre,
+                    price.revenue_account,
+                    rated.rating_input,
+                    NULL
+                )::pgbill.invoice_line
+                ORDER BY
+                    part.rank, subscription.key, price.key, lower(part.service_period)
+            ) FILTER (WHERE part.kind IS NOT NULL)
+        )::pgbill.draft
     FROM target
+    CROSS JOIN LATERAL (
+        SELECT
+            target.period_end > coalesce(target.approved_on, '-infinity')
+            AND pgbill.boundary(target.anchor_on, target.next_number + p_max_due_periods - 1)
+            <= least(
+                coalesce(p_through_on, 'infinity'::date - 1) + 1,
+                (clock_timestamp() AT TIME ZONE target.zone)::date
+            )
+    ) AS overdue (is_too_long)
     -- Left joins: a target that pays nothing has one row too.
     LEFT JOIN pgbill.subscription_price
         ON
@@ -339,4 +343,4 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.rate IS
-'The lines of the earliest open period of each account, as a draft that pgbill.issue takes, or the problem that stands against it.';
+'The earliest open period of each account, as a draft that pgbill.issue takes; or with outcome failed or parked the problem that stands against it.';

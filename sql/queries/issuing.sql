@@ -1,9 +1,9 @@
--- name: issue
+-- name: bill
 SELECT
-    issued.bucket,
-    issued.account_id,
-    issued.outcome
-FROM pgbill.issue(
-    :buckets, :account_ids, :tokens, :drafts::text []::jsonb [],
-    :worker_id, :run_id, :mode, :issue_on
-) AS issued;
+    billed.bucket,
+    billed.account_id,
+    billed.outcome
+FROM pgbill.bill(
+    :buckets, :account_ids, :tokens, :worker_id, :run_id, :mode, :issue_on,
+    :through_on, :max_due_periods, :max_attempts
+) AS billed;
