@@ -51,5 +51,6 @@ pgbill.boundary,
 pgbill.boundary_number,
 pgbill.local_midnight,
 pgbill.bucket_of,
-pgbill.price
+pgbill.price,
+pgbill.price_of
 TO pgbill_reader;
