@@ -9,6 +9,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+# Linux numbers processes up to one less.
+_NO_PID = 2**22
+
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
@@ -29,14 +32,24 @@ def running(data_dir: Path) -> Postmaster | None:
     return found if found and _serves(found.pid, data_dir) else None
 
 
-def forget_stale(data_dir: Path) -> None:
-    """Remove the file of a server that died; only after `running` has returned none.
+def forget_dead(data_dir: Path, socket_dir: Path) -> None:
+    """Let a server start whose predecessor was killed; after `running` told none.
 
-    PostgreSQL would take any process of the same user with that number for a server.
-    Where nothing tells that process apart, the decision is left to PostgreSQL.
+    PostgreSQL would take any process of the same user with the old number for that
+    predecessor, even a zombie. The number is replaced, and the rest of the file stays:
+    by it PostgreSQL finds out whether orphans of the dead server still use its memory.
+    Where other processes are not visible, the decision is left to PostgreSQL.
     """
-    if _processes_are_visible():
-        (data_dir / "postmaster.pid").unlink(missing_ok=True)
+    if not _processes_are_visible():
+        return
+    file = data_dir / "postmaster.pid"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    if lines:
+        file.write_text("\n".join([str(_NO_PID), *lines[1:], ""]), encoding="utf-8")
+    else:
+        file.unlink(missing_ok=True)
+    for lock in socket_dir.glob(".s.PGSQL.*.lock"):
+        lock.unlink()
 
 
 def _parse(lines: list[str]) -> Postmaster | None:

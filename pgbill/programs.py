@@ -194,14 +194,23 @@ def choose(bin_path: Path, home: Path, identity: Identity) -> Programs:
     if not copy.exists():
         fresh = home / "programs.new"
         shutil.rmtree(fresh, ignore_errors=True)
-        shutil.copytree(bin_path.parent, fresh, symlinks=True)
-        for path in [fresh, *fresh.rglob("*")]:
-            if not path.is_symlink():
-                # Readable for all, and executable for all if it is for its owner.
-                mode = path.stat().st_mode
-                path.chmod(0o755 if mode & stat.S_IXUSR else 0o644)
+        _copy(bin_path, fresh)
         fresh.rename(copy)
-    return Programs(copy / bin_path.name, identity, home)
+    return Programs(copy.joinpath(*bin_path.parts[-3:]), identity, home)
+
+
+def _copy(bin_path: Path, target: Path) -> None:
+    """Copy the installation around `bin_path`, readable for everybody."""
+    *_, package, install, _ = bin_path.parts
+    shutil.copytree(bin_path.parent, target / package / install, symlinks=True)
+    # A wheel keeps its libraries beside the package; the programs look for them there.
+    libraries = bin_path.parents[2] / f"{package}.libs"
+    if libraries.is_dir():
+        shutil.copytree(libraries, target / libraries.name)
+    for path in [target, *target.rglob("*")]:
+        if not path.is_symlink():
+            executable = path.stat().st_mode & stat.S_IXUSR
+            path.chmod(0o755 if executable else 0o644)
 
 
 @cache

@@ -98,7 +98,7 @@ def migrate(dsn: str, *, patience_seconds: float = _PATIENCE_SECONDS) -> bool:
         if problem := _version_problem(conn):
             raise ConfigError(f"the server is too old: {problem}")
         if installation.find_problem(conn) is None:
-            return False
+            return lift_tokens(conn)
         roles.ensure(conn)
         _ensure_extension(conn)
     for _ in _tries(patience_seconds):
@@ -112,13 +112,38 @@ def migrate(dsn: str, *, patience_seconds: float = _PATIENCE_SECONDS) -> bool:
 
 
 def check(conn: Connection[Any]) -> list[Check]:
-    """Look at all that pgbill needs of a database, and change nothing."""
-    return [
+    """Look at all that pgbill needs of a database.
+
+    Nothing is changed, except that fencing tokens are lifted if they went back.
+    """
+    problems = [
         Check("server", _version_problem(conn)),
         Check("extension", _extension_problem(conn)),
         Check("roles", roles.find_problem(conn)),
         Check("schema", installation.find_problem(conn)),
     ]
+    if not any(each.problem for each in problems):
+        lift_tokens(conn)
+    return problems
+
+
+def lift_tokens(conn: Connection[Any]) -> bool:
+    """Lift the sequence of fencing tokens above all that are in use.
+
+    A failover that loses transactions may lose what the sequence had drawn, and a token
+    that is drawn twice proves nothing.
+
+    Returns:
+        False if it was above them, as it should be.
+    """
+    with conn.transaction():
+        conn.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(roles.OWNER)))
+        if db.execute(conn, _QUERIES["tokens_behind"]) == 0:
+            return False
+        # Tokens are drawn while leases are locked, so none is drawn meanwhile.
+        conn.execute("LOCK TABLE pgbill.lease IN EXCLUSIVE MODE")
+        db.execute(conn, _QUERIES["lift_tokens"])
+        return True
 
 
 def _version_problem(conn: Connection[Any]) -> str | None:
@@ -202,6 +227,7 @@ def _install(dsn: str) -> bool:
             _run_file(conn, file)
         if _same_replaceable_files(conn):
             _refuse_changes(conn, baseline, replaceable=True)
+        lift_tokens(conn)
         pending = {installation.name(file) for file in _pending_after_files(conn)}
         installation.record(conn, installation.shipped().keys() - pending)
         return True

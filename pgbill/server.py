@@ -150,13 +150,14 @@ class Server:
             os.close(descriptor)
 
     def _launch(self, runner: Programs) -> None:
-        postmaster.forget_stale(self.data_dir)
+        socket_dir = self._socket_dir(runner)
+        postmaster.forget_dead(self.data_dir, socket_dir)
         options = {
             **self.options,
             "listen_addresses": "",
             "port": _PORT,
             # A list, so quoted once for PostgreSQL and once for pg_ctl's shell.
-            "unix_socket_directories": f'"{self._socket_dir(runner)}"',
+            "unix_socket_directories": f'"{socket_dir}"',
         }
         started = runner.run(
             *("pg_ctl", "start", "-w", "-t", str(_START_SECONDS), "-s"),

@@ -232,6 +232,17 @@ SET
     migrated_at = now(),
     migrated_by = session_user;
 
+-- name: tokens_behind
+-- A lease carries its account's newest token, so none that was ever drawn is greater.
+SELECT newest.fencing_token
+FROM (SELECT max(lease.fencing_token) AS fencing_token FROM pgbill.lease) AS newest,
+    pgbill.fencing_token AS sequence
+WHERE newest.fencing_token > sequence.last_value;
+
+-- name: lift_tokens
+SELECT setval('pgbill.fencing_token', max(lease.fencing_token))
+FROM pgbill.lease;
+
 -- name: views
 SELECT pg_views.schemaname AS schema, pg_views.viewname AS name
 FROM pg_catalog.pg_views

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +19,7 @@ from psycopg import Connection, conninfo, sql
 from pgbill import db, installation, programs, resources, roles, schema
 from pgbill.errors import ConfigError, SchemaError, TemporaryError
 from pgbill.server import Server
+from tests import builders
 from tests.servers import DatabaseServer
 
 _CATALOGS = "pg_class", "pg_proc", "pg_trigger", "pg_constraint", "pg_rewrite"
@@ -214,6 +215,20 @@ def test_the_locks_are_taken_in_the_order_of_a_run(
     schema.migrate(dsn)
 
     assert sorted(taken) == ["pgbill.lease", "pgbill.usage_import_state"]
+
+
+@pytest.mark.parametrize("mend", [schema.check, schema.lift_tokens])
+def test_tokens_never_come_twice(
+    admin: Connection[Any], mend: Callable[[Connection[Any]], object]
+) -> None:
+    """A failover that loses transactions may set the sequence back."""
+    builders.account(admin, builders.seller(admin))
+    admin.execute("UPDATE pgbill.lease SET fencing_token = 1000")
+
+    mend(admin)
+
+    drawn = admin.execute("SELECT nextval('pgbill.fencing_token')").fetchone()
+    assert drawn == (1001,)
 
 
 def test_a_newer_database_is_refused(dsn: str, admin: Connection[Any]) -> None:
