@@ -10,7 +10,8 @@ error that is raised without one.
     │   ├── LeaseLostError           IV001
     │   ├── FrozenError              IV002
     │   ├── IssueDateError           IV003
-    │   └── TokenError               IV004
+    │   ├── TokenError               IV004
+    │   └── LeaseHeldError      75   IV005: what is to change is being invoiced
     ├── UsageError               2   the command was given wrongly
     │   └── InputError           2   a file holds something wrong
     ├── TemporaryError          75   the same command may succeed later
@@ -72,6 +73,13 @@ class TokenError(RefusalError):
     """A fencing token only grows."""
 
     sqlstate = "IV004"
+
+
+class LeaseHeldError(RefusalError):
+    """Accounts are being invoiced at this moment: try again when the run has ended."""
+
+    exit_code = 75
+    sqlstate = "IV005"
 
 
 class UsageError(PgbillError):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pgbill import __version__
-from pgbill.cli import output, run, schema, server
+from pgbill.cli import imports, output, run, schema, server
 
 app = typer.Typer(
     name="pgbill",
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(schema.commands)
+app.add_typer(imports.commands, name="import")
 app.add_typer(run.commands)
 app.add_typer(run.runs, name="runs")
 app.add_typer(server.commands, name="server")

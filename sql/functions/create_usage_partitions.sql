@@ -67,4 +67,4 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.create_usage_partitions IS
-'Create the partitions of usage_record for the months (UTC) that hold these days; returns how many were missing.';
+'Create what is missing of the partitions for the months (UTC) of these days; returns how many.';

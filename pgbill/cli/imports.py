@@ -1,0 +1,109 @@
+"""`pgbill import`: accounts, subscriptions and usage from files."""
+
+import contextlib
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pgbill.cli import output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+commands = typer.Typer(
+    help="Import from CSV (with a header) or JSON lines: all of a file, or nothing.",
+    no_args_is_help=True,
+)
+
+File = Annotated[str, typer.Argument(help="The file, or - for standard input.")]
+Format = Annotated[
+    Literal["csv", "jsonl"] | None,
+    typer.Option(
+        "--format",
+        help="The format, if the file's name does not end in .csv or .jsonl.",
+    ),
+]
+
+
+@commands.command()
+def accounts(
+    file: File, *, format_: Format = None, json: output.AsJson = False
+) -> None:
+    """Import accounts, or changes to them.
+
+    A row is the whole account. Seller, currency, zone, anchor_on and first_period_on
+    stay as they were first imported. Reads PGBILL_DSN.
+
+    Example: pgbill import accounts accounts.csv
+    """
+    _import("accounts", file, format_, json=json)
+
+
+@commands.command()
+def subscriptions(
+    file: File, *, format_: Format = None, json: output.AsJson = False
+) -> None:
+    """Import subscriptions, one row for each price; only their ends may move later.
+
+    Exit code 75 if an account is being invoiced at this moment. Reads PGBILL_DSN.
+
+    Example: pgbill import subscriptions subscriptions.csv
+    """
+    _import("subscriptions", file, format_, json=json)
+
+
+@commands.command()
+def usage(file: File, *, format_: Format = None, json: output.AsJson = False) -> None:
+    """Import usage records; a run may go on meanwhile. Reads PGBILL_DSN.
+
+    Example: pgbill import usage usage.csv
+    """
+    _import("usage", file, format_, json=json)
+
+
+def _import(
+    kind: Literal["accounts", "subscriptions", "usage"],
+    file: str,
+    format_: Literal["csv", "jsonl"] | None,
+    *,
+    json: bool,
+) -> None:
+    from pgbill import config, db, importing, roles, schema, server
+
+    run = {
+        "accounts": importing.accounts,
+        "subscriptions": importing.subscriptions,
+        "usage": importing.usage,
+    }[kind]
+    dsn = server.dsn(config.load())
+    with contextlib.closing(
+        db.connect(dsn, role=roles.OWNER, application=f"import {kind}")
+    ) as conn:
+        schema.require_current(conn)
+        with _progress(kind) as on_progress:
+            report = run(conn, file, format_=format_, on_progress=on_progress)
+    counts = {
+        "read": report.read,
+        "new": report.new,
+        "changed": report.changed,
+        "unchanged": report.unchanged,
+    }
+    if json:
+        output.as_json(counts)
+    else:
+        output.table([counts], {name: name for name in counts})
+
+
+@contextmanager
+def _progress(kind: str) -> "Generator[Callable[[int], None] | None]":
+    """Count on stderr while a file is read, if a person looks on."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"Reading {kind} …") as status:
+        yield lambda count: status.update(f"Reading {kind}: {count:,} records …")
