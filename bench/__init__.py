@@ -1,0 +1,1 @@
+"""Benchmarks: measured in one run on one server, side by side, as ratios."""
