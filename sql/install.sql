@@ -20,6 +20,7 @@
 \ir functions/due_buckets.sql
 \ir functions/rate.sql
 \ir functions/draw_numbers.sql
+\ir functions/taxes_of.sql
 \ir functions/issue.sql
 \ir functions/bill.sql
 \ir functions/due_message_buckets.sql

@@ -27,7 +27,6 @@ DECLARE
     v_tokens bigint[];
     v_drafts pgbill.draft[];
     v_invoice_ids bigint[];
-    v_taxes pgbill.invoice_tax[];
 BEGIN
     -- An account that is missing here was claimed by another worker meanwhile.
     SELECT
@@ -79,34 +78,6 @@ BEGIN
         bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
     );
 
-    -- EN 16931, BR-CO-17: tax once for each category and rate, on the sum of the lines.
-    SELECT array_agg(
-        ROW(
-            taxed.bucket, taxed.account_id, taxed.invoice_id, taxed.tax_category, taxed.tax_rate,
-            taxed.taxable_amount,
-            round(taxed.taxable_amount * taxed.tax_rate / 100, currency.digits),
-            taxed.legal_text, taxed.fencing_token
-        )::pgbill.invoice_tax
-    )
-    INTO v_taxes
-    FROM (
-        SELECT
-            own.bucket, own.account_id, own.invoice_id, own.fencing_token,
-            line.tax_category, line.tax_rate,
-            sum(line.net_amount) AS taxable_amount,
-            min(line.legal_text) AS legal_text
-        FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-            bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines,
-            invoice_id
-        )
-        CROSS JOIN LATERAL unnest(own.lines) AS line
-        GROUP BY
-            own.bucket, own.account_id, own.invoice_id, own.fencing_token,
-            line.tax_category, line.tax_rate
-    ) AS taxed
-    INNER JOIN pgbill.account USING (bucket, account_id)
-    INNER JOIN pgbill.currency ON account.currency = currency.currency;
-
     INSERT INTO pgbill.invoice (
         bucket, account_id, invoice_id, kind, mode, period_start, period_end, series_id,
         issued_on, tax_point_on, payable_on, currency, net_amount, tax_amount, gross_amount,
@@ -152,6 +123,7 @@ BEGIN
             account.seller_id = series.seller_id
             AND series.kind = 'invoice'
             AND series.mode = p_mode
+    INNER JOIN pgbill.currency ON account.currency = currency.currency
     CROSS JOIN LATERAL (
         SELECT
             greatest(
@@ -159,14 +131,13 @@ BEGIN
                 series.last_issued_on
             )
     ) AS dated (issued_on)
-    INNER JOIN (
+    CROSS JOIN LATERAL (
         SELECT
-            tax.invoice_id,
             sum(tax.taxable_amount) AS net_amount,
             sum(tax.tax_amount) AS tax_amount
-        FROM unnest(v_taxes) AS tax
-        GROUP BY tax.invoice_id
-    ) AS total ON own.invoice_id = total.invoice_id;
+        FROM pgbill.taxes_of(own.lines, currency.digits) AS tax
+    ) AS total
+    WHERE own.invoice_id IS NOT NULL;
 
     INSERT INTO pgbill.invoice_line (
         bucket, account_id, invoice_id, line_no, kind, subscription_id, price_id, meter_id,
@@ -193,9 +164,14 @@ BEGIN
         legal_text, fencing_token
     )
     SELECT
-        tax.bucket, tax.account_id, tax.invoice_id, tax.tax_category, tax.tax_rate,
-        tax.taxable_amount, tax.tax_amount, tax.legal_text, tax.fencing_token
-    FROM unnest(v_taxes) AS tax;
+        own.bucket, own.account_id, own.invoice_id, tax.tax_category, tax.tax_rate,
+        tax.taxable_amount, tax.tax_amount, tax.legal_text, own.fencing_token
+    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
+        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
+    )
+    INNER JOIN pgbill.account USING (bucket, account_id)
+    INNER JOIN pgbill.currency ON account.currency = currency.currency
+    CROSS JOIN LATERAL pgbill.taxes_of(own.lines, currency.digits) AS tax;
 
     -- The release burns the token: nothing late can be written with it.
     UPDATE pgbill.lease
