@@ -62,6 +62,12 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
+def whisper(message: str) -> None:
+    """Tell a person something, on stderr, as it stands."""
+    sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()
+
+
 def line(text: str) -> None:
     """Print a line of data on stdout."""
     sys.stdout.write(f"{text}\n")
