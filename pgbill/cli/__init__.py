@@ -10,7 +10,21 @@ from typing import Annotated
 import typer
 
 from pgbill import __version__
-from pgbill.cli import imports, output, run, schema, server
+from pgbill.cli import (
+    alert,
+    audit,
+    demo,
+    explain,
+    imports,
+    invoice,
+    outbox,
+    output,
+    relay,
+    run,
+    schema,
+    server,
+    status,
+)
 
 app = typer.Typer(
     name="pgbill",
@@ -24,7 +38,15 @@ app.add_typer(schema.commands)
 app.add_typer(imports.commands, name="import")
 app.add_typer(run.commands)
 app.add_typer(run.runs, name="runs")
+app.add_typer(relay.commands)
+app.add_typer(outbox.commands, name="outbox")
+app.add_typer(status.commands)
+app.add_typer(audit.commands)
+app.add_typer(explain.commands)
+app.add_typer(invoice.commands, name="invoice")
+app.add_typer(alert.commands, name="alert")
 app.add_typer(server.commands, name="server")
+app.add_typer(demo.commands)
 
 
 def _print_version(wanted: bool) -> None:
