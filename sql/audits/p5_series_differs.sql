@@ -14,9 +14,9 @@ SELECT
     number_series.series_id,
     number_series.prefix,
     number_series.last_number,
-    number_series.last_issued_on,
     given.last_number AS given_number,
-    given.last_issued_on AS given_on
+    given.last_issued_on AS given_on,
+    nullif(number_series.last_issued_on, '-infinity') AS last_issued_on
 FROM pgbill.number_series
 LEFT JOIN given ON number_series.series_id = given.series_id
 WHERE number_series.last_number <> coalesce(given.last_number, 0)

@@ -1,0 +1,138 @@
+-- How everything stands, for `pgbill status`. Read without locks; may be asked every second.
+
+-- name: runs
+-- The open runs, and the last ones that have ended.
+SELECT
+    billing_run.run_id,
+    billing_run.through_on,
+    billing_run.issue_on,
+    billing_run.mode,
+    billing_run.account_key,
+    billing_run.started_at,
+    billing_run.started_by,
+    billing_run.sealed_at,
+    billing_run.ending,
+    closed.invoiced_count,
+    closed.nothing_to_bill_count
+FROM pgbill.billing_run
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) FILTER (WHERE billing_period.outcome = 'invoiced') AS invoiced_count,
+        count(*) FILTER (WHERE billing_period.outcome = 'nothing_to_bill')
+            AS nothing_to_bill_count
+    FROM pgbill.billing_period
+    WHERE billing_period.run_id = billing_run.run_id
+) AS closed
+WHERE billing_run.sealed_at IS NULL
+    OR billing_run.run_id IN (
+        SELECT ended.run_id
+        FROM pgbill.billing_run AS ended
+        WHERE ended.sealed_at IS NOT NULL
+        ORDER BY ended.run_id DESC
+        LIMIT :ended_count
+    )
+ORDER BY billing_run.run_id DESC;
+
+-- name: leases
+WITH asked AS (SELECT clock_timestamp() AS at)
+
+SELECT
+    count(*) AS account_count,
+    count(*) FILTER (
+        WHERE lease.parked_at IS NULL AND lease.due_at <= asked.at AND lease.worker_id IS NULL
+    ) AS due_count,
+    count(*) FILTER (WHERE lease.worker_id IS NOT NULL AND lease.expires_at > asked.at)
+        AS held_count,
+    count(*) FILTER (WHERE lease.worker_id IS NOT NULL AND lease.expires_at <= asked.at)
+        AS expired_count,
+    count(*) FILTER (WHERE lease.parked_at IS NOT NULL) AS parked_count,
+    min(lease.due_at) FILTER (WHERE lease.parked_at IS NULL) AS next_due_at
+FROM pgbill.lease
+CROSS JOIN asked;
+
+-- name: outbox
+-- Open messages are few; what became of closed ones is counted from the outcomes.
+WITH open_message AS (
+    SELECT
+        outbox_message.bucket,
+        outbox_message.account_id,
+        outbox_message.message_id,
+        outbox_message.expires_at,
+        (
+            SELECT max(delivery_attempt.attempt_no)
+            FROM pgbill.delivery_attempt
+            WHERE delivery_attempt.bucket = outbox_message.bucket
+                AND delivery_attempt.account_id = outbox_message.account_id
+                AND delivery_attempt.message_id = outbox_message.message_id
+        ) AS attempt_no
+    FROM pgbill.outbox_message
+    WHERE outbox_message.closed_at IS NULL
+),
+
+message_state AS (
+    SELECT
+        CASE
+            WHEN open_message.expires_at > clock_timestamp() THEN 'claimed'
+            WHEN open_message.attempt_no IS NULL THEN 'pending'
+            WHEN delivery_outcome.outcome IS NULL THEN 'uncertain'
+            ELSE 'deferred'
+        END AS state
+    FROM open_message
+    LEFT JOIN pgbill.delivery_outcome
+        ON
+            open_message.bucket = delivery_outcome.bucket
+            AND open_message.account_id = delivery_outcome.account_id
+            AND open_message.message_id = delivery_outcome.message_id
+            AND open_message.attempt_no = delivery_outcome.attempt_no
+    UNION ALL
+    SELECT delivery_outcome.outcome AS state
+    FROM pgbill.delivery_outcome
+    WHERE delivery_outcome.outcome <> 'deferred'
+)
+
+SELECT
+    message_state.state,
+    count(*) AS message_count
+FROM message_state
+GROUP BY message_state.state;
+
+-- name: uncertain
+SELECT
+    outbox_message.message_id,
+    account.key AS account,
+    delivery_attempt.sent_to,
+    delivery_attempt.attempt_no,
+    delivery_attempt.holder,
+    delivery_attempt.begun_at
+FROM pgbill.outbox_message
+INNER JOIN pgbill.delivery_attempt
+    ON
+        outbox_message.bucket = delivery_attempt.bucket
+        AND outbox_message.account_id = delivery_attempt.account_id
+        AND outbox_message.message_id = delivery_attempt.message_id
+INNER JOIN pgbill.account
+    ON
+        outbox_message.bucket = account.bucket
+        AND outbox_message.account_id = account.account_id
+WHERE outbox_message.closed_at IS NULL
+    AND outbox_message.expires_at <= clock_timestamp()
+    AND NOT EXISTS (
+        SELECT
+        FROM pgbill.delivery_outcome
+        WHERE delivery_outcome.bucket = delivery_attempt.bucket
+            AND delivery_outcome.account_id = delivery_attempt.account_id
+            AND delivery_outcome.message_id = delivery_attempt.message_id
+            AND delivery_outcome.attempt_no = delivery_attempt.attempt_no
+    )
+ORDER BY delivery_attempt.begun_at, outbox_message.message_id
+LIMIT :limit;
+
+-- name: open_alerts
+SELECT
+    alert.kind,
+    count(*) AS alert_count,
+    min(alert.raised_at) AS oldest_at
+FROM pgbill.alert
+WHERE alert.acked_at IS NULL
+GROUP BY alert.kind
+ORDER BY alert.kind;
