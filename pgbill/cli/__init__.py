@@ -13,6 +13,7 @@ from pgbill import __version__
 from pgbill.cli import (
     alert,
     audit,
+    catalog,
     demo,
     explain,
     imports,
@@ -35,6 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(schema.commands)
+app.add_typer(catalog.commands, name="catalog")
 app.add_typer(imports.commands, name="import")
 app.add_typer(run.commands)
 app.add_typer(run.runs, name="runs")

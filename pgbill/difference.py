@@ -1,0 +1,247 @@
+"""Compare what a catalog file declares with what there is.
+
+Pure: it reads neither file nor database. Some things may change at any time, since
+issued invoices keep their copies; some never, since somebody relies on them. An amount
+that was agreed to, a prefix under which numbers have been issued, a tax rate of the
+past: to change one of these, another is added.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from pgbill import taxrate
+from pgbill.declaration import (
+    SELLER_COLUMNS,
+    Declaration,
+    Meter,
+    Price,
+    Seller,
+)
+from pgbill.field import Places
+from pgbill.taxrate import TaxRate
+
+_FIXED = ("seller", "currency", "model", "timing", "meter")
+_LOOSE = ("unit_code", "tax_class", "revenue_account", "line_texts")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSeries:
+    """A series of numbers of a seller."""
+
+    seller: str
+    kind: str
+    mode: str
+    prefix: str
+    digits: int
+    last_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the database has; of zones, those that the file names and that exist."""
+
+    today: date
+    currencies: set[str]
+    zones: set[str]
+    sellers: dict[str, dict[str, object]]
+    series: list[StoredSeries]
+    meters: dict[str, Meter]
+    prices: dict[str, Price]
+    tax_rates: list[TaxRate]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that applying the file changes."""
+
+    what: str
+    key: str
+    change: str
+    detail: str
+
+
+def find(declared: Declaration, stored: Stored) -> list[Change]:
+    """Return what would change, and note in the file's `places` what must not."""
+    return [
+        *_sellers(declared, stored),
+        *_meters(declared, stored),
+        *_prices(declared, stored),
+        *_tax_rates(declared, stored),
+    ]
+
+
+def _sellers(declared: Declaration, stored: Stored) -> Iterator[Change]:
+    for key, seller in declared.sellers.items():
+        place = f"sellers.{key}"
+        _check_seller(declared.places, place, seller, stored)
+        known = stored.sellers.get(key)
+        if known is None:
+            yield Change("seller", key, "added", str(seller.columns["legal_name"]))
+        else:
+            for name in SELLER_COLUMNS:
+                old, new = known.get(name), seller.columns[name]
+                if old != new:
+                    yield Change("seller", key, "changed", _from_to(name, old, new))
+        yield from _series(declared.places, f"{place}.number_series", seller, stored)
+
+
+def _check_seller(places: Places, place: str, seller: Seller, stored: Stored) -> None:
+    zone = seller.columns["zone"]
+    if zone not in stored.zones:
+        places.add(f"{place}.zone", f"there is no time zone {zone}")
+    named = [seller.columns["home_currency"], *seller.columns["bank_accounts"]]
+    for currency in dict.fromkeys(named):
+        if currency not in stored.currencies:
+            places.add(place, f"there is no currency {currency}")
+
+
+def _series(
+    places: Places, place: str, seller: Seller, stored: Stored
+) -> Iterator[Change]:
+    own = {(it.kind, it.mode): it for it in stored.series if it.seller == seller.key}
+    prefixes = seller.series.prefixes()
+    for (kind, mode), prefix in prefixes.items():
+        key, known = f"{seller.key} {kind} {mode}", own.pop((kind, mode), None)
+        if known is None:
+            yield Change("number series", key, "added", f"prefix {prefix}")
+            continue
+        if prefix != known.prefix:
+            if known.last_number > 0:
+                places.add(
+                    f"{place}.{kind}",
+                    f"the {mode} series has issued numbers with the prefix"
+                    f" {known.prefix}, so it stays",
+                )
+            yield Change(
+                "number series", key, "changed", f"prefix: {known.prefix} → {prefix}"
+            )
+            if any(prefix == other.prefix for other in own.values()):
+                places.add(
+                    f"{place}.{kind}", f"another series has the prefix {prefix} now"
+                )
+        if seller.series.digits != known.digits:
+            detail = f"digits: {known.digits} → {seller.series.digits}"
+            yield Change("number series", key, "changed", detail)
+
+
+def _meters(declared: Declaration, stored: Stored) -> Iterator[Change]:
+    for key, meter in declared.meters.items():
+        known = stored.meters.get(key)
+        if known is None:
+            yield Change("meter", key, "added", meter.name)
+            continue
+        if meter.unit_code != known.unit_code:
+            declared.places.add(
+                f"meters.{key}.unit_code",
+                f"it is {known.unit_code}, in which usage was counted: make another"
+                " meter",
+            )
+        if meter.name != known.name:
+            detail = _from_to("name", known.name, meter.name)
+            yield Change("meter", key, "changed", detail)
+
+
+def _prices(declared: Declaration, stored: Stored) -> Iterator[Change]:
+    for key, price in declared.prices.items():
+        place = f"prices.{key}"
+        _check_price(place, price, declared, stored)
+        known = stored.prices.get(key)
+        if known is None:
+            yield Change("price", key, "added", _amounts_of(price))
+        else:
+            yield from _changed_price(declared.places, place, price, known)
+
+
+def _check_price(
+    place: str, price: Price, declared: Declaration, stored: Stored
+) -> None:
+    if price.seller not in stored.sellers.keys() | declared.named["sellers"]:
+        declared.places.add(f"{place}.seller", f"there is no seller {price.seller}")
+    if price.currency not in stored.currencies:
+        declared.places.add(
+            f"{place}.currency", f"there is no currency {price.currency}"
+        )
+    if price.meter and price.meter not in (
+        stored.meters.keys() | declared.named["meters"]
+    ):
+        declared.places.add(f"{place}.meter", f"there is no meter {price.meter}")
+
+
+def _changed_price(
+    places: Places, place: str, price: Price, known: Price
+) -> Iterator[Change]:
+    for name in _FIXED:
+        old, new = getattr(known, name), getattr(price, name)
+        if old != new:
+            places.add(
+                f"{place}.{name}",
+                f"it is {old or 'none'}, and a price is never edited: make another"
+                " price",
+            )
+    for name in _LOOSE:
+        old, new = getattr(known, name), getattr(price, name)
+        if old != new:
+            yield Change("price", price.key, "changed", _from_to(name, old, new))
+    for begins_on, amount in sorted(price.amounts.items()):
+        old = known.amounts.get(begins_on)
+        if old is None:
+            detail = f"{amount} {price.currency} from {begins_on}"
+            yield Change("price", price.key, "new version", detail)
+        elif old != amount:
+            places.add(
+                f"{place}.versions",
+                f"the version from {begins_on} is {old:f}, and a price is never"
+                " edited: add a version with another begins_on",
+            )
+
+
+def _amounts_of(price: Price) -> str:
+    amounts = sorted(price.amounts.items())
+    return ", ".join(f"{amount} {price.currency} from {on}" for on, amount in amounts)
+
+
+def _tax_rates(declared: Declaration, stored: Stored) -> Iterator[Change]:
+    by_begin = {(rate.scope, rate.begins_on): rate for rate in stored.tax_rates}
+    for place, rate in declared.tax_rates:
+        known = by_begin.get((rate.scope, rate.begins_on))
+        if known is None:
+            detail = f"{rate.category} {rate.rate} %"
+            yield Change("tax rate", str(rate), "added", detail)
+        elif known != rate:
+            _check_tax_rate(declared.places, place, rate, known, today=stored.today)
+            yield from _changed_tax_rate(rate, known)
+    taxrate.check_overlaps(declared.places, declared.tax_rates, stored.tax_rates)
+
+
+def _check_tax_rate(
+    places: Places, place: str, rate: TaxRate, known: TaxRate, *, today: date
+) -> None:
+    old, new = (known.category, known.rate), (rate.category, rate.rate)
+    if old != new and known.begins_on <= today:
+        places.add(
+            place,
+            f"{rate}, is {known.category} {known.rate:f} %, and has begun: end it, and"
+            " add another",
+        )
+    if known.ends_on and known.ends_on != rate.ends_on and known.ends_on <= today:
+        places.add(place, f"{rate}, has ended on {known.ends_on}: add another")
+
+
+def _changed_tax_rate(rate: TaxRate, known: TaxRate) -> Iterator[Change]:
+    old, new = f"{known.category} {known.rate:f} %", f"{rate.category} {rate.rate:f} %"
+    if (known.category, known.rate) != (rate.category, rate.rate):
+        yield Change("tax rate", str(rate), "changed", f"{old} → {new}")
+    for name in ("ends_on", "legal_text"):
+        before, after = getattr(known, name), getattr(rate, name)
+        if before != after:
+            detail = _from_to(name, before, after)
+            yield Change("tax rate", str(rate), "changed", detail)
+
+
+def _from_to(name: str, old: object, new: object) -> str:
+    return f"{name}: {_shown(old)} → {_shown(new)}"
+
+
+def _shown(value: object) -> str:
+    return "none" if value in (None, {}) else str(value)

@@ -1,0 +1,128 @@
+"""Know tax rates: for whom each is, over which days, and that only one holds on a day.
+
+An entry of a catalog file may name several countries, states and classes; it stands for
+a rate for each combination.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from itertools import product
+from typing import Any, cast
+
+from pgbill import field
+from pgbill.field import COUNTRY, Field, Places
+
+# EN 16931: these carry no tax, and most of them a reason for it.
+_WITHOUT_TAX = ("Z", "E", "AE", "K", "G", "O")
+_WITH_REASON = ("E", "AE", "K", "G", "O")
+_PERCENT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TaxRate:
+    """A tax rate over a range of days; none that it ends on: it holds on."""
+
+    seller_country: str
+    buyer_country: str
+    buyer_status: str
+    tax_class: str
+    begins_on: date
+    ends_on: date | None
+    category: str
+    rate: Decimal
+    legal_text: str | None
+
+    @property
+    def scope(self) -> tuple[str, str, str, str]:
+        """What it is for; on a day there is only one for each."""
+        return (
+            self.seller_country,
+            self.buyer_country,
+            self.buyer_status,
+            self.tax_class,
+        )
+
+    def __str__(self) -> str:
+        """Name it for a person."""
+        return (
+            f"{self.seller_country} to {self.buyer_country}, {self.buyer_status},"
+            f" {self.tax_class}, from {self.begins_on}"
+        )
+
+    def holds_with(self, other: "TaxRate") -> bool:
+        """Tell whether both hold on some day."""
+        return self.begins_on < (other.ends_on or date.max) and other.begins_on < (
+            self.ends_on or date.max
+        )
+
+
+_STATUS = field.one_of("business", "consumer")
+_CATEGORY = field.one_of("S", "Z", "E", "AE", "K", "G", "O", "L", "M", "B")
+_TAX_RATE = (
+    Field("seller_country", COUNTRY, is_required=True),
+    Field("buyer_country", field.many(COUNTRY), is_required=True),
+    Field("buyer_status", field.many(_STATUS), is_required=True),
+    Field("tax_class", field.many(field.text), is_required=True),
+    Field("category", _CATEGORY, is_required=True),
+    Field("rate", field.decimal, is_required=True),
+    Field("begins_on", field.day, is_required=True),
+    Field("ends_on", field.day),
+    Field("legal_text", field.text),
+)
+
+
+def read(places: Places, given: object) -> Iterator[tuple[str, TaxRate]]:
+    """Go through the tax rates, one for each combination that an entry is for."""
+    if not isinstance(given, list):
+        places.add("tax_rates", "write [[tax_rates]] before each")
+        return
+    for number, each in enumerate(cast("list[object]", given), start=1):
+        place = f"tax_rates[{number}]"
+        values = places.table(place, each, _TAX_RATE)
+        if values is None:
+            continue
+        _check(places, place, values)
+        names = ("buyer_country", "buyer_status", "tax_class")
+        for scope in product(*(values[name] for name in names)):
+            yield place, TaxRate(**{**values, **dict(zip(names, scope, strict=True))})
+
+
+def _check(places: Places, place: str, values: dict[str, Any]) -> None:
+    category = values["category"]
+    if values["rate"] > _PERCENT:
+        places.add(f"{place}.rate", f"{values['rate']} is more than 100 percent")
+    if category in _WITHOUT_TAX and values["rate"]:
+        places.add(f"{place}.rate", f"category {category} has the rate 0")
+    if category in _WITH_REASON and not values["legal_text"]:
+        places.add(
+            f"{place}.legal_text",
+            f"category {category} needs the sentence that says why no tax is charged",
+        )
+    if values["ends_on"] and values["ends_on"] <= values["begins_on"]:
+        places.add(f"{place}.ends_on", "it is not after begins_on")
+
+
+def check_overlaps(
+    places: Places, declared: Iterable[tuple[str, TaxRate]], stored: Iterable[TaxRate]
+) -> None:
+    """Note the declared rates that hold on a day on which another does."""
+    by_scope: dict[tuple[str, ...], dict[date, TaxRate]] = {}
+    for rate in stored:
+        by_scope.setdefault(rate.scope, {})[rate.begins_on] = rate
+    listed = list(declared)
+    seen: set[tuple[tuple[str, ...], date]] = set()
+    for place, rate in listed:
+        by_scope.setdefault(rate.scope, {})[rate.begins_on] = rate
+        if (rate.scope, rate.begins_on) in seen:
+            places.add(place, f"{rate}, stands in the file already")
+        seen.add((rate.scope, rate.begins_on))
+    for place, rate in listed:
+        for other in by_scope[rate.scope].values():
+            if other.begins_on < rate.begins_on and rate.holds_with(other):
+                places.add(
+                    place,
+                    f"{rate}, holds on days on which the one from {other.begins_on}"
+                    " does: give that one an ends_on",
+                )
