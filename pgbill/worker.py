@@ -28,7 +28,8 @@ from pgbill.renewal import Loss, Renewal, Terms
 
 _log = logging.getLogger(__name__)
 
-_IDLE_SECONDS = 0.2
+_IDLE_SECONDS = 0.1
+_IDLE_AT_MOST_SECONDS = 2.0
 _RETRY_SECONDS = 1.0
 _RECONNECT_SECONDS = 30.0
 _DATE_RETRIES = 20
@@ -110,14 +111,18 @@ class Shift:
             TemporaryError: The database went away and did not come back.
         """
         with self._renewal:
+            idle_seconds = _IDLE_SECONDS
             while not self._stopping.is_set():
                 batch: list[Lease] = []
                 try:
                     batch = self._claim()
                     if batch:
+                        idle_seconds = _IDLE_SECONDS
                         self._work(batch)
-                    elif not self._wait():
+                    elif not self._wait(idle_seconds):
                         break
+                    else:
+                        idle_seconds = min(2 * idle_seconds, _IDLE_AT_MOST_SECONDS)
                 except (errors.OperationalError, TemporaryError) as error:
                     self._recover(batch, error)
             self._give_back(self._suspects)
@@ -183,11 +188,11 @@ class Shift:
         first = self._job.first_bucket
         return [b for b in buckets if b >= first] + [b for b in buckets if b < first]
 
-    def _wait(self) -> bool:
+    def _wait(self, seconds: float) -> bool:
         """Wait for leases that others hold: they may die. False if nothing is due."""
         if not lease.due_buckets(self._connection(), self._job.scope):
             return False
-        self._stopping.wait(_IDLE_SECONDS)
+        self._stopping.wait(seconds)
         return True
 
     def _work(self, batch: list[Lease]) -> None:
@@ -210,18 +215,25 @@ class Shift:
             return
         try:
             billed = self._commit(live)
-        except errors.QueryCanceled:
-            # A lease was lost meanwhile; the others go on.
-            self._bill(live)
+        except errors.QueryCanceled as error:
+            # If a lease was lost meanwhile, the others go on; else somebody else has
+            # cancelled it, a statement_timeout say.
+            if all(self._renewal.is_live(each) for each in live):
+                self._divide(live, error)
+            else:
+                self._bill(live)
         except _REFUSED as error:
-            if len(live) == 1:
-                self._settle(live[0], error)
-                return
-            half = len(live) // 2
-            self._bill(live[:half])
-            self._bill(live[half:])
+            self._divide(live, error)
         else:
             self._take(live, billed)
+
+    def _divide(self, refused: Sequence[Lease], error: Exception) -> None:
+        if len(refused) == 1:
+            self._settle(refused[0], error)
+            return
+        half = len(refused) // 2
+        self._bill(refused[:half])
+        self._bill(refused[half:])
 
     def _commit(self, live: Sequence[Lease]) -> list[Billed]:
         """Bill in one transaction; a date that has moved on is taken anew."""

@@ -79,7 +79,8 @@ CREATE INDEX seller_snapshot_newest
 ON pgbill.seller_snapshot (seller_id, seller_snapshot_id);
 
 COMMENT ON TABLE pgbill.seller_snapshot IS
-'What a seller was, insert-only; an invoice names the newest of its day instead of copying it.';
+'What a seller was, insert-only; an invoice names the newest of its day instead of '
+'copying it.';
 COMMENT ON COLUMN pgbill.seller_snapshot.content IS 'The row of seller as JSON.';
 
 CREATE TABLE pgbill.number_series (
@@ -105,7 +106,8 @@ ALTER TABLE pgbill.number_series
 ALTER COLUMN series_id SET DEFAULT nextval('pgbill.series_id');
 
 COMMENT ON TABLE pgbill.number_series IS
-'The gapless series of document numbers: one row, locked last in each issuing transaction.';
+'The gapless series of document numbers: one row, locked last in each issuing '
+'transaction.';
 COMMENT ON COLUMN pgbill.number_series.digits IS
 'A number is written with at least this many digits, filled with zeros.';
 COMMENT ON COLUMN pgbill.number_series.last_number IS '0 before the first document.';

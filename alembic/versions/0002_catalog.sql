@@ -40,9 +40,11 @@ CREATE INDEX price_seller ON pgbill.price (seller_id);
 CREATE INDEX price_meter ON pgbill.price (meter_id);
 
 COMMENT ON TABLE pgbill.price IS
-'What a period, or a unit of a meter, costs; its amounts stand in price_tier, by version.';
+'What a period, or a unit of a meter, costs; its amounts stand in price_tier, by '
+'version.';
 COMMENT ON COLUMN pgbill.price.model IS
-'flat: an amount for each billing period; per_unit: an amount for each unit of the meter.';
+'flat: an amount for each billing period; per_unit: an amount for each unit of the '
+'meter.';
 COMMENT ON COLUMN pgbill.price.timing IS
 'advance: billed at the boundary where its period begins; arrears: where it ends.';
 COMMENT ON COLUMN pgbill.price.meter_id IS 'Null for flat prices.';
@@ -55,7 +57,8 @@ CREATE TABLE pgbill.price_version (
 );
 
 COMMENT ON TABLE pgbill.price_version IS
-'A price is never edited: from begins_on a new version counts for service that begins then.';
+'A price is never edited: from begins_on a new version counts for service that '
+'begins then.';
 
 CREATE TABLE pgbill.price_tier (
     price_id integer NOT NULL,

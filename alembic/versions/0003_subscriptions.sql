@@ -51,7 +51,8 @@ CREATE TABLE pgbill.subscription_price (
 CREATE INDEX subscription_price_price ON pgbill.subscription_price (price_id);
 
 COMMENT ON TABLE pgbill.subscription_price IS
-'The prices of a subscription. Seller, currency and meter are copied so that keys can hold them together.';
+'The prices of a subscription. Seller, currency and meter are copied so that keys '
+'can hold them together.';
 COMMENT ON COLUMN pgbill.subscription_price.quantity IS
 'How many times a flat price is billed (seats); usage has its own quantity.';
 COMMENT ON COLUMN pgbill.subscription_price.active_period IS 'That of its subscription.';

@@ -7,7 +7,8 @@ CREATE TABLE pgbill.usage_import_state (
 );
 
 COMMENT ON TABLE pgbill.usage_import_state IS
-'One row. An import of usage updates it first and holds it until it commits, so imports queue.';
+'One row. An import of usage updates it first and holds it until it commits, so '
+'imports queue.';
 
 INSERT INTO pgbill.usage_import_state (only_row) VALUES (TRUE) ON CONFLICT DO NOTHING;
 
@@ -42,7 +43,8 @@ CREATE INDEX usage_record_rating ON pgbill.usage_record (bucket, account_id, met
 CREATE INDEX usage_record_meter ON pgbill.usage_record (meter_id);
 
 COMMENT ON TABLE pgbill.usage_record IS
-'Quantities of meters, by account and time, insert-only, partitioned by month (UTC). Which line bills a record is told by the view usage_billing.';
+'Quantities of meters, by account and time, insert-only, partitioned by month '
+'(UTC). Which line bills a record is told by the view usage_billing.';
 COMMENT ON COLUMN pgbill.usage_record.key IS
 'The producer''s key, unique within the account; importing it again changes nothing.';
 COMMENT ON COLUMN pgbill.usage_record.import_seq IS

@@ -77,9 +77,11 @@ CREATE TABLE pgbill.lease (
 CREATE INDEX lease_due ON pgbill.lease (bucket, due_on, account_id) WHERE parked_at IS NULL;
 
 COMMENT ON TABLE pgbill.lease IS
-'One row for each account, for ever: what is due, who works on it, until when, with which token.';
+'One row for each account, for ever: what is due, who works on it, until when, with '
+'which token.';
 COMMENT ON COLUMN pgbill.lease.due_on IS
-'The end of the account''s earliest period that is not closed, its first day not included.';
+'The end of the account''s earliest period that is not closed, its first day not '
+'included.';
 COMMENT ON COLUMN pgbill.lease.due_at IS 'The instant at which due_on begins in the account''s zone.';
 COMMENT ON COLUMN pgbill.lease.fencing_token IS
 'Grows with each claim and each release; a write must carry the newest.';
@@ -122,9 +124,11 @@ CREATE INDEX lease_event_mishap ON pgbill.lease_event (run_id, bucket, account_i
 WHERE kind IN ('expired', 'abandoned') OR outcome IN ('failed', 'parked');
 
 COMMENT ON TABLE pgbill.lease_event IS
-'What happened to each lease, in order; written by the trigger on lease, never by hand.';
+'What happened to each lease, in order; written by the trigger on lease, never by '
+'hand.';
 COMMENT ON COLUMN pgbill.lease_event.kind IS
-'expired: the lease was taken over, or renewed too late; abandoned: its holder noticed the loss.';
+'expired: the lease was taken over, or renewed too late; abandoned: its holder '
+'noticed the loss.';
 COMMENT ON COLUMN pgbill.lease_event.fencing_token IS 'The token of the claim that it is about.';
 COMMENT ON COLUMN pgbill.lease_event.outcome IS 'Of a release: how the claim ended.';
 

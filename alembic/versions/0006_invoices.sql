@@ -32,7 +32,8 @@ NULLS NOT DISTINCT;
 CREATE INDEX billing_period_run ON pgbill.billing_period (run_id);
 
 COMMENT ON TABLE pgbill.billing_period IS
-'The closed periods of an account, insert-only: a chain from its first day, without gap or overlap.';
+'The closed periods of an account, insert-only: a chain from its first day, without '
+'gap or overlap.';
 COMMENT ON COLUMN pgbill.billing_period.period_end IS
 'The boundary, first day of the next period.';
 COMMENT ON COLUMN pgbill.billing_period.period_start IS
@@ -70,7 +71,7 @@ CREATE TABLE pgbill.invoice (
     buyer jsonb NOT NULL,
     language text NOT NULL,
     delivery_channel text NOT NULL,
-    recipients text [] NOT NULL,
+    recipients text[] NOT NULL,
     run_id bigint,
     fencing_token bigint NOT NULL,
     PRIMARY KEY (bucket, account_id, invoice_id),
@@ -84,13 +85,15 @@ CREATE TABLE pgbill.invoice (
 );
 
 COMMENT ON TABLE pgbill.invoice IS
-'Issued invoices and credit notes. Never changed: what corrects one is another document.';
+'Issued invoices and credit notes. Never changed: what corrects one is another '
+'document.';
 COMMENT ON COLUMN pgbill.invoice.period_end IS
 'The closing that it bills; null for credit notes and one-off invoices.';
 COMMENT ON COLUMN pgbill.invoice.previous_revision IS
 'Null for the first; else the revision whose cancellation this one needs.';
 COMMENT ON COLUMN pgbill.invoice.exchange_rate IS
-'Home currency for one unit of the currency; null where both are the same or no law asks.';
+'Home currency for one unit of the currency; null where both are the same or no law '
+'asks.';
 COMMENT ON COLUMN pgbill.invoice.home_tax_amount IS 'Tax in the seller''s home currency, or null.';
 COMMENT ON COLUMN pgbill.invoice.buyer IS 'The account as it was when the invoice was issued.';
 COMMENT ON COLUMN pgbill.invoice.recipients IS 'Addresses of role invoice at the time of issue.';
@@ -117,7 +120,8 @@ CREATE INDEX invoice_cancellation_credit_note
 ON pgbill.invoice_cancellation (bucket, account_id, credit_note_id);
 
 COMMENT ON TABLE pgbill.invoice_cancellation IS
-'Which invoice was cancelled by which credit note; a further revision of a period needs one.';
+'Which invoice was cancelled by which credit note; a further revision of a period '
+'needs one.';
 
 -- P1: a second invoice for a period exists only after the first was cancelled.
 ALTER TABLE pgbill.invoice ADD FOREIGN KEY (bucket, account_id, period_end, previous_revision)
@@ -195,7 +199,8 @@ CREATE TYPE pgbill.draft AS (
 );
 
 COMMENT ON TYPE pgbill.draft IS
-'What pgbill.rate makes of a period and pgbill.issue takes: lines without invoice and number.';
+'What pgbill.rate makes of a period and pgbill.issue takes: lines without invoice '
+'and number.';
 
 CREATE TABLE pgbill.invoice_tax (
     bucket integer NOT NULL,
@@ -233,5 +238,6 @@ CREATE UNIQUE INDEX invoice_number_is_one_for_an_invoice
 ON pgbill.invoice_number (bucket, account_id, invoice_id, series_id);
 
 COMMENT ON TABLE pgbill.invoice_number IS
-'The number of each invoice, drawn last in its transaction, so that no number is ever lost.';
+'The number of each invoice, drawn last in its transaction, so that no number is '
+'ever lost.';
 COMMENT ON COLUMN pgbill.invoice_number.number_text IS 'As printed, with the prefix of the series.';

@@ -52,7 +52,8 @@ CREATE TABLE pgbill.delivery_attempt (
 COMMENT ON TABLE pgbill.delivery_attempt IS
 'Committed before the message goes out; the key lets one relay begin an attempt.';
 COMMENT ON COLUMN pgbill.delivery_attempt.previous_outcome IS
-'Always deferred: with the key to delivery_outcome it makes attempt n + 1 need that of n.';
+'Always deferred: with the key to delivery_outcome it makes attempt n + 1 need that '
+'of n.';
 COMMENT ON COLUMN pgbill.delivery_attempt.previous_attempt_no IS 'Null for the first.';
 COMMENT ON COLUMN pgbill.delivery_attempt.sent_to IS
 'The address that was really used; another than the message''s if mail is redirected.';
@@ -76,7 +77,8 @@ CREATE TABLE pgbill.delivery_outcome (
 );
 
 COMMENT ON TABLE pgbill.delivery_outcome IS
-'What became of an attempt; the first one recorded counts. An attempt without one is uncertain.';
+'What became of an attempt; the first one recorded counts. An attempt without one '
+'is uncertain.';
 COMMENT ON COLUMN pgbill.delivery_outcome.reply_code IS
 'The SMTP reply; null if there was none.';
 

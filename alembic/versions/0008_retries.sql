@@ -26,10 +26,13 @@ ON pgbill.outbox_message (bucket, account_id, retry_of)
 WHERE retry_of IS NOT NULL;
 
 COMMENT ON COLUMN pgbill.outbox_message.due_at IS
-'Not tried before; moved on when deferred; infinity while it is uncertain and a person is asked.';
+'Not tried before; moved on when deferred; infinity while it is uncertain and a '
+'person is asked.';
 COMMENT ON COLUMN pgbill.outbox_message.retry_of IS
-'The message that failed and that this one repeats; null for the message of an invoice.';
+'The message that failed and that this one repeats; null for the message of an '
+'invoice.';
 COMMENT ON COLUMN pgbill.outbox_message.retry_of_attempt_no IS
 'The attempt that failed, of the message that this one repeats.';
 COMMENT ON COLUMN pgbill.outbox_message.retry_of_outcome IS
-'Always failed: with the key to delivery_outcome, what may have been taken is never repeated.';
+'Always failed: with the key to delivery_outcome, what may have been taken is never '
+'repeated.';

@@ -37,4 +37,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.abandon IS
-'Record that a worker dropped an account after losing its lease; raises an alert at the hard limit.';
+'Record that a worker dropped an account after losing its lease; raises an alert at '
+'the hard limit.';

@@ -2,9 +2,9 @@
 -- database. With a tax service the worker calls rate and issue itself and asks in between.
 
 CREATE OR REPLACE FUNCTION pgbill.bill(
-    p_buckets integer [],
-    p_account_ids bigint [],
-    p_tokens bigint [],
+    p_buckets integer[],
+    p_account_ids bigint[],
+    p_tokens bigint[],
     p_worker_id uuid,
     p_run_id bigint,
     p_mode text,
@@ -83,4 +83,6 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.bill IS
-'Rate accounts and issue their invoices; those with a problem are released as failed or parked, those whose lease is lost are missing from the answer. Call it as a statement of its own.';
+'Rate accounts and issue their invoices; those with a problem are released as '
+'failed or parked, those whose lease is lost are missing from the answer. Call it '
+'as a statement of its own.';

@@ -6,7 +6,8 @@ RETURNS date
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-RETURN (p_anchor_on + p_number * INTERVAL '1 month')::date;
+RETURN (p_anchor_on + p_number * interval '1 month')::date;
 
 COMMENT ON FUNCTION pgbill.boundary IS
-'The anchor plus so many months, clamped to the end of the month (31 January, 28 February, 31 March).';
+'The anchor plus so many months, clamped to the end of the month (31 January, 28 '
+'February, 31 March).';

@@ -15,7 +15,7 @@ RETURN (
         + (
             (extract(YEAR FROM p_after_on) - extract(YEAR FROM p_anchor_on)) * 12
             + extract(MONTH FROM p_after_on) - extract(MONTH FROM p_anchor_on)
-        )::integer * INTERVAL '1 month'
+        )::integer * interval '1 month'
     )::date > p_after_on THEN 0
     ELSE 1
 END;

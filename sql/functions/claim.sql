@@ -85,4 +85,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.claim IS
-'Take the leases of up to p_limit due accounts of a bucket, each with a new fencing token. Call it as a statement of its own.';
+'Take the leases of up to p_limit due accounts of a bucket, each with a new fencing '
+'token. Call it as a statement of its own.';

@@ -67,4 +67,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.create_usage_partitions IS
-'Create what is missing of the partitions for the months (UTC) of these days; returns how many.';
+'Create what is missing of the partitions for the months (UTC) of these days; '
+'returns how many.';

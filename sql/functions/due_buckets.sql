@@ -17,7 +17,15 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT every_bucket.bucket, due.expires_at <= v_now
-    FROM generate_series(0, 255) AS every_bucket (bucket)
+    FROM (
+        SELECT every_number.bucket
+        FROM generate_series(0, 255) AS every_number (bucket)
+        WHERE p_account_id IS NULL
+            OR EXISTS (
+                SELECT FROM pgbill.account
+                WHERE account.bucket = every_number.bucket AND account.account_id = p_account_id
+            )
+    ) AS every_bucket
     CROSS JOIN LATERAL (
         -- One that can be claimed is looked for first, and found at once where many are.
         (
@@ -50,4 +58,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.due_buckets IS
-'The buckets in which accounts are due for a run, and whether one of them can be claimed now.';
+'The buckets in which accounts are due for a run, and whether one of them can be '
+'claimed now.';

@@ -26,4 +26,5 @@ AS $$
 $$;
 
 COMMENT ON FUNCTION pgbill.due_count IS
-'Accounts that are due for a run, those of them whose lease is held now, and those due but parked.';
+'Accounts that are due for a run, those of them whose lease is held now, and those '
+'due but parked.';

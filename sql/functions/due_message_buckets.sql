@@ -39,4 +39,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.due_message_buckets IS
-'The buckets in which messages are due and unclaimed; p_mode null: of invoices of any mode.';
+'The buckets in which messages are due and unclaimed; p_mode null: of invoices of '
+'any mode.';

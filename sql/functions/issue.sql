@@ -5,10 +5,10 @@
 -- table between. The caller makes it a statement of its own.
 
 CREATE OR REPLACE FUNCTION pgbill.issue(
-    p_buckets integer [],
-    p_account_ids bigint [],
-    p_tokens bigint [],
-    p_drafts pgbill.draft [],
+    p_buckets integer[],
+    p_account_ids bigint[],
+    p_tokens bigint[],
+    p_drafts pgbill.draft[],
     p_worker_id uuid,
     p_run_id bigint,
     p_mode text,
@@ -27,6 +27,8 @@ DECLARE
     v_tokens bigint[];
     v_drafts pgbill.draft[];
     v_invoice_ids bigint[];
+    v_new_tokens bigint[];
+    v_invoice_count bigint;
 BEGIN
     -- An account that is missing here was claimed by another worker meanwhile.
     SELECT
@@ -78,66 +80,78 @@ BEGIN
         bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
     );
 
-    INSERT INTO pgbill.invoice (
-        bucket, account_id, invoice_id, kind, mode, period_start, period_end, series_id,
-        issued_on, tax_point_on, payable_on, currency, net_amount, tax_amount, gross_amount,
-        seller_snapshot_id, buyer, language, delivery_channel, recipients, run_id, fencing_token
-    )
-    SELECT
-        own.bucket,
-        own.account_id,
-        own.invoice_id,
-        'invoice',
-        p_mode,
-        own.period_start,
-        own.period_end,
-        series.series_id,
-        dated.issued_on,
-        CASE
-            WHEN own.period_start < own.period_end THEN own.period_end - 1
-            ELSE own.period_end
-        END,
-        pgbill.payable_on(dated.issued_on, account.net_days, account.end_of_month),
-        account.currency,
-        total.net_amount,
-        total.tax_amount,
-        total.net_amount + total.tax_amount,
-        (
-            SELECT max(seller_snapshot.seller_snapshot_id)
-            FROM pgbill.seller_snapshot
-            WHERE seller_snapshot.seller_id = account.seller_id
-        ),
-        pgbill.buyer_snapshot(account),
-        account.language,
-        account.delivery_channel,
-        ARRAY(SELECT jsonb_array_elements_text(account.recipients -> 'invoice')),
-        p_run_id,
-        own.fencing_token
-    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
-    )
-    INNER JOIN pgbill.account USING (bucket, account_id)
-    INNER JOIN pgbill.seller USING (seller_id)
-    INNER JOIN pgbill.number_series AS series
-        ON
-            account.seller_id = series.seller_id
-            AND series.kind = 'invoice'
-            AND series.mode = p_mode
-    INNER JOIN pgbill.currency ON account.currency = currency.currency
-    CROSS JOIN LATERAL (
+    WITH written AS (
+        INSERT INTO pgbill.invoice (
+            bucket, account_id, invoice_id, kind, mode, period_start, period_end, series_id,
+            issued_on, tax_point_on, payable_on, currency, net_amount, tax_amount, gross_amount,
+            seller_snapshot_id, buyer, language, delivery_channel, recipients, run_id, fencing_token
+        )
         SELECT
-            greatest(
-                coalesce(p_issue_on, (clock_timestamp() AT TIME ZONE seller.zone)::date),
-                series.last_issued_on
-            )
-    ) AS dated (issued_on)
-    CROSS JOIN LATERAL (
-        SELECT
-            sum(tax.taxable_amount) AS net_amount,
-            sum(tax.tax_amount) AS tax_amount
-        FROM pgbill.taxes_of(own.lines, currency.digits) AS tax
-    ) AS total
-    WHERE own.invoice_id IS NOT NULL;
+            own.bucket,
+            own.account_id,
+            own.invoice_id,
+            'invoice',
+            p_mode,
+            own.period_start,
+            own.period_end,
+            series.series_id,
+            dated.issued_on,
+            CASE
+                WHEN own.period_start < own.period_end THEN own.period_end - 1
+                ELSE own.period_end
+            END,
+            pgbill.payable_on(dated.issued_on, account.net_days, account.end_of_month),
+            account.currency,
+            total.net_amount,
+            total.tax_amount,
+            total.net_amount + total.tax_amount,
+            (
+                SELECT max(seller_snapshot.seller_snapshot_id)
+                FROM pgbill.seller_snapshot
+                WHERE seller_snapshot.seller_id = account.seller_id
+            ),
+            pgbill.buyer_snapshot(account),
+            account.language,
+            account.delivery_channel,
+            ARRAY(SELECT jsonb_array_elements_text(account.recipients -> 'invoice')),
+            p_run_id,
+            own.fencing_token
+        FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
+            bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
+        )
+        INNER JOIN pgbill.account USING (bucket, account_id)
+        INNER JOIN pgbill.seller USING (seller_id)
+        INNER JOIN pgbill.number_series AS series
+            ON
+                account.seller_id = series.seller_id
+                AND series.kind = 'invoice'
+                AND series.mode = p_mode
+        INNER JOIN pgbill.currency ON account.currency = currency.currency
+        CROSS JOIN LATERAL (
+            SELECT
+                greatest(
+                    coalesce(p_issue_on, (clock_timestamp() AT TIME ZONE seller.zone)::date),
+                    series.last_issued_on
+                )
+        ) AS dated (issued_on)
+        CROSS JOIN LATERAL (
+            SELECT
+                sum(tax.taxable_amount) AS net_amount,
+                sum(tax.tax_amount) AS tax_amount
+            FROM pgbill.taxes_of(own.lines, currency.digits) AS tax
+        ) AS total
+        WHERE own.invoice_id IS NOT NULL
+        RETURNING invoice.invoice_id
+    )
+
+    SELECT count(*) INTO v_invoice_count FROM written;
+
+    IF v_invoice_count < (SELECT count(own.id) FROM unnest(v_invoice_ids) AS own (id)) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'integrity_constraint_violation',
+            MESSAGE = format('the seller has no series of invoice numbers in mode %s', p_mode),
+            HINT = 'Apply the catalog again: pgbill catalog apply.';
+    END IF;
 
     INSERT INTO pgbill.invoice_line (
         bucket, account_id, invoice_id, line_no, kind, subscription_id, price_id, meter_id,
@@ -173,6 +187,9 @@ BEGIN
     INNER JOIN pgbill.currency ON account.currency = currency.currency
     CROSS JOIN LATERAL pgbill.taxes_of(own.lines, currency.digits) AS tax;
 
+    SELECT array_agg(nextval('pgbill.fencing_token')) INTO v_new_tokens
+    FROM unnest(v_account_ids);
+
     -- The release burns the token: nothing late can be written with it.
     UPDATE pgbill.lease
     SET
@@ -196,12 +213,11 @@ BEGIN
                 account.anchor_on,
                 pgbill.boundary_number(account.anchor_on, own.period_end)
             ) AS next_on,
-            nextval('pgbill.fencing_token') AS new_token
-        FROM unnest(v_buckets, v_account_ids, v_drafts, v_invoice_ids) AS own (
-            bucket, account_id, period_start, period_end, usage_seq, lines, invoice_id
+            own.new_token
+        FROM unnest(v_buckets, v_account_ids, v_drafts, v_invoice_ids, v_new_tokens) AS own (
+            bucket, account_id, period_start, period_end, usage_seq, lines, invoice_id, new_token
         )
         INNER JOIN pgbill.account USING (bucket, account_id)
-        OFFSET 0
     ) AS done
     WHERE lease.bucket = done.bucket AND lease.account_id = done.account_id;
 
@@ -218,4 +234,6 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.issue IS
-'Close periods and issue invoices for the accounts whose lease is still the caller''s; the others are missing from the answer. Call it as a statement of its own.';
+'Close periods and issue invoices for the accounts whose lease is still the '
+'caller''s; the others are missing from the answer. Call it as a statement of its '
+'own.';

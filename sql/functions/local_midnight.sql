@@ -8,4 +8,5 @@ STABLE
 PARALLEL SAFE
 RETURN p_on::timestamp AT TIME ZONE p_zone;
 
-COMMENT ON FUNCTION pgbill.local_midnight IS 'The instant at which a day begins in an IANA time zone.';
+COMMENT ON FUNCTION pgbill.local_midnight IS
+'The instant at which a day begins in an IANA time zone.';

@@ -1,13 +1,14 @@
 -- Park accounts whose last permitted attempt ended with its worker. Called by claim, which
 -- has locked their leases.
 
-CREATE OR REPLACE FUNCTION pgbill.park_exhausted(p_bucket integer, p_account_ids bigint [])
+CREATE OR REPLACE FUNCTION pgbill.park_exhausted(p_bucket integer, p_account_ids bigint[])
 RETURNS void
 LANGUAGE plpgsql
 SET search_path = ''
 SET enable_seqscan = off
 AS $$
 DECLARE
+    v_now timestamptz := clock_timestamp();
     v_tokens bigint[];
 BEGIN
     SELECT array_agg(nextval('pgbill.fencing_token')) INTO v_tokens
@@ -23,7 +24,7 @@ BEGIN
         outcome = 'parked',
         detail = format('gave up after %s attempts: %s', lease.attempts,
             coalesce(lease.detail, 'the last worker did not come back')),
-        parked_at = clock_timestamp()
+        parked_at = v_now
     FROM unnest(p_account_ids, v_tokens) AS parked (account_id, fencing_token)
     WHERE lease.bucket = p_bucket AND lease.account_id = parked.account_id;
 END;

@@ -10,7 +10,7 @@ PARALLEL SAFE
 RETURN CASE
     WHEN p_end_of_month
         THEN (
-            date_trunc('month', (p_issued_on + p_net_days)::timestamp) + INTERVAL '1 month - 1 day'
+            date_trunc('month', (p_issued_on + p_net_days)::timestamp) + interval '1 month - 1 day'
         )::date
     ELSE p_issued_on + p_net_days
 END;

@@ -14,4 +14,5 @@ RETURN pgbill.price_of(
 );
 
 COMMENT ON FUNCTION pgbill.price IS
-'The amount that a rating input gives; pure, so that an audit can compute issued lines again.';
+'The amount that a rating input gives; pure, so that an audit can compute issued '
+'lines again.';

@@ -27,4 +27,5 @@ RETURN CASE
 END;
 
 COMMENT ON FUNCTION pgbill.price_of IS
-'Quantity × unit amount × days of the part ÷ days of the whole, rounded once to so many digits.';
+'Quantity × unit amount × days of the part ÷ days of the whole, rounded once to so '
+'many digits.';

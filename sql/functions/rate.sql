@@ -9,8 +9,8 @@
 -- nothing about rows in the making (335 accounts took 27 s; now 0.1 s).
 
 CREATE OR REPLACE FUNCTION pgbill.rate(
-    p_buckets integer [],
-    p_account_ids bigint [],
+    p_buckets integer[],
+    p_account_ids bigint[],
     p_through_on date,
     p_max_due_periods integer
 )
@@ -345,4 +345,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.rate IS
-'The earliest open period of each account, as a draft that pgbill.issue takes; or with outcome failed or parked the problem that stands against it.';
+'The earliest open period of each account, as a draft that pgbill.issue takes; or '
+'with outcome failed or parked the problem that stands against it.';

@@ -2,11 +2,11 @@
 -- The token is burned, so that nothing late can be written with it.
 
 CREATE OR REPLACE FUNCTION pgbill.release(
-    p_buckets integer [],
-    p_account_ids bigint [],
-    p_tokens bigint [],
-    p_outcomes text [],
-    p_details text [],
+    p_buckets integer[],
+    p_account_ids bigint[],
+    p_tokens bigint[],
+    p_outcomes text[],
+    p_details text[],
     p_max_attempts integer
 )
 RETURNS bigint
@@ -16,6 +16,7 @@ SET search_path = ''
 SET enable_seqscan = off
 AS $$
 DECLARE
+    v_now timestamptz := clock_timestamp();
     v_count bigint;
 BEGIN
     WITH own AS MATERIALIZED (
@@ -61,7 +62,7 @@ BEGIN
         parked_at = CASE
             WHEN let_go.outcome = 'parked'
                 OR let_go.outcome = 'failed' AND lease.attempts >= p_max_attempts
-                THEN clock_timestamp()
+                THEN v_now
         END
     FROM let_go
     WHERE lease.bucket = let_go.bucket AND lease.account_id = let_go.account_id;
@@ -72,4 +73,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.release IS
-'Let go of leases with outcome given_back, failed or parked; returns how many were still ours.';
+'Let go of leases with outcome given_back, failed or parked; returns how many were '
+'still ours.';

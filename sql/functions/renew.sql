@@ -4,8 +4,8 @@
 
 CREATE OR REPLACE FUNCTION pgbill.renew(
     p_bucket integer,
-    p_account_ids bigint [],
-    p_tokens bigint [],
+    p_account_ids bigint[],
+    p_tokens bigint[],
     p_ttl interval
 )
 RETURNS TABLE (account_id bigint, is_held boolean)
@@ -51,4 +51,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.renew IS
-'Extend leases of one bucket by p_ttl from now, and tell for each whether its token is still the newest.';
+'Extend leases of one bucket by p_ttl from now, and tell for each whether its token '
+'is still the newest.';

@@ -3,7 +3,7 @@
 -- their holder may only be asleep, with lines rated before the change.
 
 CREATE OR REPLACE FUNCTION pgbill.revoke_leases(
-    p_buckets integer [], p_account_ids bigint [], p_reason text
+    p_buckets integer[], p_account_ids bigint[], p_reason text
 )
 RETURNS void
 LANGUAGE plpgsql
@@ -58,4 +58,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.revoke_leases IS
-'Lock the leases of accounts until the caller commits and make sure that no worker holds one; IV005 if one does.';
+'Lock the leases of accounts until the caller commits and make sure that no worker '
+'holds one; IV005 if one does.';

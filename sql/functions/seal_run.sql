@@ -7,11 +7,12 @@ SECURITY DEFINER
 SET search_path = ''
 AS $$
 DECLARE
+    v_now timestamptz := clock_timestamp();
     v_summary jsonb := pgbill.run_summary(p_run_id);
 BEGIN
     UPDATE pgbill.billing_run
     SET
-        sealed_at = clock_timestamp(),
+        sealed_at = v_now,
         ending = p_ending,
         summary = v_summary
     WHERE billing_run.run_id = p_run_id AND billing_run.sealed_at IS NULL;

@@ -11,6 +11,7 @@ AS $$
 DECLARE
     v_next_on date;
     v_zone text;
+    v_token bigint;
 BEGIN
     PERFORM FROM pgbill.lease
     WHERE lease.bucket = p_bucket
@@ -34,11 +35,13 @@ BEGIN
     WHERE account.bucket = p_bucket AND account.account_id = p_account_id
     GROUP BY account.bucket, account.account_id;
 
+    v_token := nextval('pgbill.fencing_token');
+
     UPDATE pgbill.lease
     SET
         due_on = coalesce(v_next_on, lease.due_on),
         due_at = coalesce(pgbill.local_midnight(v_next_on, v_zone), lease.due_at),
-        fencing_token = nextval('pgbill.fencing_token'),
+        fencing_token = v_token,
         holder = NULL,
         worker_id = NULL,
         claimed_at = NULL,
@@ -53,4 +56,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.settle IS
-'Release a lease whose period is closed already; false if the lease is no longer the caller''s.';
+'Release a lease whose period is closed already; false if the lease is no longer '
+'the caller''s.';

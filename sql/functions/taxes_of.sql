@@ -1,7 +1,7 @@
 -- The tax of an invoice, from its lines: once for each category and rate, on the sum of
 -- their net amounts (EN 16931, BR-CO-17 and BR-S-08).
 
-CREATE OR REPLACE FUNCTION pgbill.taxes_of(p_lines pgbill.invoice_line [], p_digits integer)
+CREATE OR REPLACE FUNCTION pgbill.taxes_of(p_lines pgbill.invoice_line[], p_digits integer)
 RETURNS TABLE (
     tax_category text,
     tax_rate numeric,
@@ -25,4 +25,5 @@ AS $$
 $$;
 
 COMMENT ON FUNCTION pgbill.taxes_of IS
-'Taxable and tax amount for each tax category and rate of some lines, rounded to so many digits.';
+'Taxable and tax amount for each tax category and rate of some lines, rounded to so '
+'many digits.';

@@ -7,6 +7,8 @@ LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = ''
 AS $$
+DECLARE
+    v_token bigint;
 BEGIN
     PERFORM FROM pgbill.lease
     WHERE lease.bucket = p_bucket
@@ -18,9 +20,11 @@ BEGIN
         RETURN FALSE;
     END IF;
 
+    v_token := nextval('pgbill.fencing_token');
+
     UPDATE pgbill.lease
     SET
-        fencing_token = nextval('pgbill.fencing_token'),
+        fencing_token = v_token,
         outcome = 'unparked',
         detail = p_reason,
         attempts = 0,
