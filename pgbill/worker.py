@@ -122,11 +122,15 @@ class Shift:
                     elif not self._wait(idle_seconds):
                         break
                     else:
-                        idle_seconds = min(2 * idle_seconds, _IDLE_AT_MOST_SECONDS)
+                        idle_seconds = min(2 * idle_seconds, self._idle_at_most)
                 except (errors.OperationalError, TemporaryError) as error:
                     self._recover(batch, error)
             self._give_back(self._suspects)
         self._disconnect()
+
+    @property
+    def _idle_at_most(self) -> float:
+        return min(_IDLE_AT_MOST_SECONDS, self._job.terms.ttl / 4)
 
     def _connect(self) -> Connection[Any]:
         return db.connect(self._job.dsn, role="pgbill_worker", application="worker")
