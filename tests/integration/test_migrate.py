@@ -287,6 +287,7 @@ def test_psql_installs_the_same(dsn: str, admin: Connection[Any]) -> None:
     schema.require_current(admin)
 
 
+@pytest.mark.usefixtures("template")
 def test_a_login_that_may_create_roles_is_enough(
     server: DatabaseServer, login: str, empty_dsn: str
 ) -> None:
