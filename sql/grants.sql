@@ -31,7 +31,8 @@ pgbill.due_count,
 pgbill.run_summary,
 pgbill.seal_run,
 pgbill.open_run,
-pgbill.analyze_written
+pgbill.analyze_written,
+pgbill.bucket_of
 TO pgbill_worker;
 
 -- The outbox.
