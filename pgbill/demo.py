@@ -112,7 +112,7 @@ def run(settings: Settings, folder: Path, *, workers: int, say: Say) -> Report:
             for each in billed["totals"]
         ],
         mails=mail_count,
-        findings=sum(each["findings"] for each in findings),
+        findings=sum(each["finding_count"] for each in findings),
         seconds=time.monotonic() - started,
         run_seconds=billed["seconds"],
         mail_folder=mails,
