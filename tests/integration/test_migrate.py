@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from psycopg import Connection, conninfo, sql
 
-from pgbill import db, installation, programs, resources, roles, schema
+from pgbill import db, installation, programs, resources, roles, schema, upgrade
 from pgbill.errors import ConfigError, SchemaError, TemporaryError
 from pgbill.server import Server
 from tests import builders
@@ -178,7 +178,7 @@ def test_a_lock_that_another_holds_is_waited_for(
     dsn: str, admin: Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run lives through it: nobody queues behind a lock for longer than a moment."""
-    monkeypatch.setattr(schema, "_LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(upgrade, "_LOCK_TIMEOUT", "50ms")
     admin.execute("UPDATE pgbill.schema_file SET sha256 = '' WHERE path LIKE 'sql/%'")
 
     with admin.transaction():
@@ -195,7 +195,7 @@ def test_the_locks_are_taken_in_the_order_of_a_run(
 ) -> None:
     """Imports first, then leases, before any other table: the other way deadlocks."""
     taken: list[str] = []
-    lock_tables = schema._lock_tables  # pyright: ignore[reportPrivateUsage]
+    lock_tables = upgrade._lock_tables  # pyright: ignore[reportPrivateUsage]
 
     def lock_and_look(conn: Connection[Any]) -> None:
         for _ in ("before", "after"):
@@ -209,7 +209,7 @@ def test_the_locks_are_taken_in_the_order_of_a_run(
             if not taken:
                 lock_tables(conn)
 
-    monkeypatch.setattr(schema, "_lock_tables", lock_and_look)
+    monkeypatch.setattr(upgrade, "_lock_tables", lock_and_look)
     admin.execute("UPDATE pgbill.schema_file SET sha256 = '' WHERE path LIKE 'sql/%'")
 
     schema.migrate(dsn)
@@ -217,7 +217,7 @@ def test_the_locks_are_taken_in_the_order_of_a_run(
     assert sorted(taken) == ["pgbill.lease", "pgbill.usage_import_state"]
 
 
-@pytest.mark.parametrize("mend", [schema.check, schema.lift_tokens])
+@pytest.mark.parametrize("mend", [schema.check, upgrade.lift_tokens])
 def test_tokens_never_come_twice(
     admin: Connection[Any], mend: Callable[[Connection[Any]], object]
 ) -> None:
@@ -252,7 +252,7 @@ def test_a_migration_that_was_edited_is_refused(
 
 
 def test_a_view_of_the_users_own_is_named(dsn: str, admin: Connection[Any]) -> None:
-    view, *_ = db.fetch_all(admin, db.Queries("schema")["views"], schema.View)
+    view, *_ = db.fetch_all(admin, db.Queries("schema")["views"], upgrade.View)
     name = sql.Identifier(view.schema, view.name)
     create = sql.SQL("CREATE VIEW public.mine AS SELECT count(*) FROM {}")
     admin.execute(create.format(name))
