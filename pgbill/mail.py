@@ -79,6 +79,7 @@ class Connection:
         client = self._new_client()
         try:
             await client.connect()
+            await _greet(client)
         except (aiosmtplib.SMTPException, OSError) as error:
             client.close()
             raise _translated(self._server, error) from error
@@ -201,6 +202,15 @@ def _on_the_wire(content: bytes) -> bytes:
     lines = re.sub(rb"\r\n|\r|\n", b"\r\n", content)
     stuffed = re.sub(rb"(?m)^\.", b"..", lines)
     return stuffed + (b"" if stuffed.endswith(b"\r\n") else b"\r\n") + b".\r\n"
+
+
+async def _greet(client: aiosmtplib.SMTP) -> None:
+    """Learn what the server can do; a very old one does not say."""
+    if client.is_ehlo_or_helo_needed:
+        try:
+            await client.ehlo()
+        except aiosmtplib.SMTPHeloError:
+            await client.helo()
 
 
 def _local_hostname() -> str:

@@ -87,6 +87,8 @@ def compose(
         text, html = rendering.render(content)
         mail.set_content(text, cte="quoted-printable")
         mail.add_alternative(html, subtype="html", cte="quoted-printable")
+        language = wording.find(content.invoice.language).language
+        mail["Content-Language"] = language
         mail.set_boundary(f"=_pgbill.{_digest(content, message)}")
         wire = mail.as_bytes(policy=SMTPUTF8 if needs_utf8 else SMTP)
     except (
@@ -154,7 +156,6 @@ def _envelope(
         mail["Reply-To"] = _address(contact)
     # No vacation notice is to come back.
     mail["Auto-Submitted"] = "auto-generated"
-    mail["Content-Language"] = words.language
     mail["X-Pgbill-Invoice"] = printable(invoice.number_text)
     return mail
 
