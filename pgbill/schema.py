@@ -2,8 +2,8 @@
 
 `migrate` does all or nothing (see `upgrade`); if nothing differs, there is no DDL at
 all. It may run twice, at once from two places and beside workers. A run and a relay
-begin with `require_current`, since a trigger that somebody has disabled breaks a promise
-without any sign of it.
+begin with `require_current`, since a trigger that somebody has disabled breaks a
+promise without any sign of it.
 """
 
 import contextlib

@@ -10,6 +10,7 @@ that is found, acceptance tests on the first.
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if not name.startswith("PGBILL_TEST_"):
             del os.environ[name]
     if not hasattr(config, "workerinput"):
+        # A time limit ends tests by SIGTERM; servers are to be stopped then as well.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         home = Path(tempfile.mkdtemp(prefix="pgbill-test-"))
         home.chmod(0o755)
         os.environ[_HOME] = str(home)
