@@ -61,8 +61,11 @@ class Crew:
     def start(self, job: Job) -> None:
         """Start a worker."""
         ours, theirs = _CONTEXT.Pipe(duplex=False)
+        inherited = [ours, *(member.pipe for member in self._members)]
         process = _CONTEXT.Process(
-            target=_work, args=(job, theirs), name=f"pgbill worker {job.first_bucket}"
+            target=_work,
+            args=(job, theirs, inherited),
+            name=f"pgbill worker {job.first_bucket}",
         )
         process.start()
         theirs.close()
@@ -100,8 +103,15 @@ class Crew:
                     os.kill(member.process.pid, number)
 
 
-def _work(job: Job, pipe: "Connection[Any, Any]") -> None:
+def _work(
+    job: Job,
+    pipe: "Connection[Any, Any]",
+    inherited: "list[Connection[Any, Any]]",
+) -> None:
     """Be a worker process."""
+    # The parent's ends: while a worker keeps them, no pipe breaks when the parent dies.
+    for each in inherited:
+        each.close()
     shift = Shift(job, pipe.send)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
