@@ -98,12 +98,14 @@ class Renewal:
                 self._held[each.account] = _Held(each, since, deadline)
 
     def drop(self, leases: Iterable[Lease]) -> None:
-        """Forget these: they are released, or about to be."""
+        """Forget these, also that they were lost: their end is known to the caller."""
+        dropped = set(leases)
         with self._guard:
-            for each in leases:
+            for each in dropped:
                 held = self._held.get(each.account)
                 if held is not None and held.lease == each:
                     del self._held[each.account]
+            self._losses = [loss for loss in self._losses if loss.lease not in dropped]
 
     def is_live(self, held: Lease) -> bool:
         """Tell whether the lease may still be worked on, by all that is known here."""

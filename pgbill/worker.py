@@ -303,7 +303,6 @@ class Shift:
     def _give_back(self, leases: Sequence[Lease]) -> None:
         held = [each for each in leases if self._renewal.is_live(each)]
         self._release([Release(each, "given_back") for each in held])
-        self._renewal.drop(leases)
         self._tally.given_back += len(held)
         self._hand_in()
 
