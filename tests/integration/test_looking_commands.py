@@ -1,0 +1,200 @@
+"""The commands that only look: audit, explain, status, invoice, alert.
+
+They read as pgbill_reader, print JSON for programs, and tell by their exit code whether
+there is something to look at.
+"""
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pgbill import db, roles
+from pgbill.cli import app
+from tests import world
+from tests.shop import run_sql, values
+
+
+@pytest.fixture
+def busy_dsn(dsn: str) -> str:
+    """Return a database with the world in it, committed."""
+    with contextlib.closing(
+        db.connect(dsn, role=roles.OWNER, application="test", autocommit=False)
+    ) as conn:
+        world.build(conn)
+        conn.commit()
+    return dsn
+
+
+def run(dsn: str, *arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, env={"PGBILL_DSN": dsn})
+
+
+def run_json(dsn: str, *arguments: str) -> Any:  # noqa: ANN401
+    result = run(dsn, *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def execute(dsn: str, statement: str, *tables: str) -> None:
+    with contextlib.closing(
+        db.connect(dsn, role=roles.OWNER, application="test", autocommit=False)
+    ) as conn:
+        with world.lawless(conn, *tables):
+            run_sql(conn, statement)
+        conn.commit()
+
+
+def test_an_audit_without_findings_exits_0(busy_dsn: str) -> None:
+    result = run(busy_dsn, "audit")
+
+    assert result.exit_code == 0
+    assert "p1_period_invoiced_twice: no finding\n" in result.stdout
+    assert "0 findings in 30 audits" in result.stderr
+
+
+def test_an_audit_with_findings_exits_1_and_shows_them(busy_dsn: str) -> None:
+    execute(
+        busy_dsn,
+        "DELETE FROM pgbill.invoice_line WHERE kind = 'late_usage'",
+        "invoice_line",
+    )
+
+    result = run(busy_dsn, "audit", "p6_usage_not_billed", "--limit", "1")
+
+    assert result.exit_code == 1
+    assert "p6_usage_not_billed: 1 finding\n" in result.stdout
+    assert "it is lost money" in result.stdout
+    assert "busy" in result.stdout
+
+
+def test_findings_are_counted_beyond_the_limit(busy_dsn: str) -> None:
+    execute(busy_dsn, "DELETE FROM pgbill.invoice_tax", "invoice_tax")
+
+    result = run(busy_dsn, "audit", "lines_differ_from_total", "--limit", "2", "--json")
+
+    assert result.exit_code == 1
+    (audit,) = json.loads(result.stdout)
+    assert audit["finding_count"] > 2
+    assert len(audit["findings"]) == 2
+    assert next(iter(audit["findings"][0])) == "account"
+    assert isinstance(audit["findings"][0]["net_amount"], str)
+
+
+def test_an_unknown_audit_names_the_known_ones(busy_dsn: str) -> None:
+    result = run(busy_dsn, "audit", "p9_weather")
+
+    assert result.exit_code == 2
+    assert (
+        "there is no audit p9_weather. Known are: lease_due_on_wrong" in result.stderr
+    )
+
+
+def test_explain_reads_like_a_story(busy_dsn: str) -> None:
+    result = run(busy_dsn, "explain", "busy")
+
+    assert result.exit_code == 0
+    first, *told, last = result.stdout.splitlines()
+    assert first == "busy, Example busy GmbH (Europe/Berlin)"
+    assert "worker:1 claimed the period that ends on 2026-01-01, for run 1" in told[0]
+    assert last == "Now: nobody works on it; its next period ends on 2026-04-01."
+
+
+def test_explain_gives_facts_to_programs(busy_dsn: str) -> None:
+    told = run_json(busy_dsn, "explain", "busy", "2026-02")
+
+    assert told["account"] == "busy"
+    (closed,) = [entry for entry in told["entries"] if entry["kind"] == "closed"]
+    assert closed["facts"]["outcome"] == "invoiced"
+    assert closed["facts"]["currency"] == "EUR"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explain", "nobody"),
+        ("explain", "busy", "2031-01"),
+        ("invoice", "show", "NL-999999"),
+        ("invoice", "list", "--account", "nobody"),
+        ("alert", "ack", "999999"),
+        ("alert", "ack"),
+        ("alert", "ack", "1", "--all"),
+    ],
+)
+def test_what_does_not_exist_is_one_sentence(
+    busy_dsn: str, arguments: tuple[str, ...]
+) -> None:
+    result = run(busy_dsn, *arguments)
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_status_counts(busy_dsn: str) -> None:
+    status = run_json(busy_dsn, "status")
+
+    assert status["leases"]["account_count"] == 4
+    assert status["leases"]["due_count"] == 4
+    assert status["outbox"] == {
+        "pending": 6,
+        "claimed": 0,
+        "deferred": 1,
+        "uncertain": 1,
+        "accepted": 3,
+        "failed": 1,
+    }
+    assert [each["attempt_no"] for each in status["uncertain"]] == [1]
+    assert [each["kind"] for each in status["alerts"]] == ["lease_expired"]
+    assert "Due: 4, held: 0" in run(busy_dsn, "status").stdout
+
+
+def test_invoices_are_listed_newest_first(busy_dsn: str) -> None:
+    listed = run_json(busy_dsn, "invoice", "list", "--account", "reissued")
+
+    assert [(each["kind"], each["state"]) for each in listed] == [
+        ("credit_note", "issued"),
+        ("invoice", "issued"),
+        ("invoice", "issued"),
+        ("invoice", "cancelled"),
+        ("invoice", "issued"),
+    ]
+    assert len(run_json(busy_dsn, "invoice", "list", "--run", "1")) == 6
+    assert len(run_json(busy_dsn, "invoice", "list", "--limit", "2")) == 2
+
+
+def test_an_invoice_is_shown_whole(busy_dsn: str) -> None:
+    shown = run_json(busy_dsn, "invoice", "show", "NL-000001")
+    result = run(busy_dsn, "invoice", "show", "NL-000001")
+
+    assert shown["header"]["gross_amount"] == "59.38"
+    assert [line["net_amount"] for line in shown["lines"]] == ["49.90"]
+    assert [tax["tax_amount"] for tax in shown["taxes"]] == ["9.48"]
+    assert [each["state"] for each in shown["deliveries"]] == ["accepted", "accepted"]
+    assert result.exit_code == 0
+    assert "Example busy GmbH (busy)" in result.stdout
+
+
+def test_an_alert_is_acknowledged_once(busy_dsn: str) -> None:
+    (alert,) = run_json(busy_dsn, "alert", "list")
+    number = alert["alert_id"]
+
+    acked = run_json(busy_dsn, "alert", "ack", str(number))
+    again = run_json(busy_dsn, "alert", "ack", str(number))
+
+    assert acked == {"acknowledged": [number]}
+    assert again == {"acknowledged": []}
+    assert run_json(busy_dsn, "alert", "list") == []
+    assert run_json(busy_dsn, "alert", "list", "--all")[0]["acked_by"]
+
+
+def test_all_alerts_are_acknowledged_at_once(busy_dsn: str) -> None:
+    run_json(busy_dsn, "alert", "ack", "--all")
+
+    with contextlib.closing(db.connect(busy_dsn, application="test")) as conn:
+        assert (
+            values(conn, "SELECT alert_id FROM pgbill.alert WHERE acked_at IS NULL")
+            == []
+        )
