@@ -107,6 +107,11 @@ class Renewal:
                     del self._held[each.account]
             self._losses = [loss for loss in self._losses if loss.lease not in dropped]
 
+    def held(self) -> list[Lease]:
+        """Return all that is renewed at this moment."""
+        with self._guard:
+            return [held.lease for held in self._held.values()]
+
     def is_live(self, held: Lease) -> bool:
         """Tell whether the lease may still be worked on, by all that is known here."""
         with self._guard:

@@ -113,10 +113,8 @@ class Shift:
         with self._renewal:
             idle_seconds = _IDLE_SECONDS
             while not self._stopping.is_set():
-                batch: list[Lease] = []
                 try:
-                    batch = self._claim()
-                    if batch:
+                    if batch := self._claim():
                         idle_seconds = _IDLE_SECONDS
                         self._work(batch)
                     elif not self._wait(idle_seconds):
@@ -124,7 +122,7 @@ class Shift:
                     else:
                         idle_seconds = min(2 * idle_seconds, self._idle_at_most)
                 except (errors.OperationalError, TemporaryError) as error:
-                    self._recover(batch, error)
+                    self._recover(error)
             self._give_back(self._suspects)
         self._disconnect()
 
@@ -314,8 +312,8 @@ class Shift:
         )
         self._renewal.drop(each.lease for each in releases)
 
-    def _recover(self, batch: Sequence[Lease], error: Exception) -> None:
-        """Connect again, and give back what was held; what had committed is not ours.
+    def _recover(self, error: Exception) -> None:
+        """Connect again, and give back all that is held: what had committed is not.
 
         Raises:
             TemporaryError: The database stayed away.
@@ -325,7 +323,7 @@ class Shift:
         while True:
             self._disconnect()
             try:
-                self._give_back(batch)
+                self._give_back(self._renewal.held())
             except (TemporaryError, errors.OperationalError):
                 if time.monotonic() > deadline or self._stopping.is_set():
                     raise TemporaryError(
@@ -334,4 +332,6 @@ class Shift:
                     ) from error
                 self._stopping.wait(_RETRY_SECONDS)
             else:
+                self._suspects.clear()
+                self._buckets.clear()
                 return
