@@ -430,8 +430,8 @@ def _usage(draw: random.Random, accounts: list[Account]) -> Iterator[Row]:
 
 def _quantity(draw: random.Random, meter: str) -> str:
     if meter == "compute":
-        return f"{draw.randint(1, 960) / 4:.2f}"
-    return f"{draw.randint(1, 80_000)}.{draw.randint(0, 999):03d}"
+        return f"{draw.randint(1, 240) / 4:.2f}"
+    return f"{draw.randint(0, 600)}.{draw.randint(1, 999):03d}"
 
 
 def _time(draw: random.Random, account: Account) -> datetime:

@@ -20,6 +20,7 @@ _KEY_LIMIT = 200
 _TEXT_LIMIT = 1_000
 _DIGITS = 18
 _YEARS = range(1990, 2200)
+_FIRST_USAGE_YEAR = 2000
 
 # Control characters, and the separators that splitlines() takes for a line's end.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -152,6 +153,9 @@ def instant(value: str) -> str:
         ) from None
     if parsed.tzinfo is None:
         raise ValueError(f"{shown(value)} has no offset: end it with Z or +02:00")
-    if parsed.year not in _YEARS:
-        raise ValueError(f"{shown(value)} is not between {_YEARS[0]} and {_YEARS[-1]}")
+    # What is the future, only the clock of the database can say.
+    if not _FIRST_USAGE_YEAR <= parsed.year < _YEARS[-1]:
+        raise ValueError(
+            f"{shown(value)} is not between {_FIRST_USAGE_YEAR} and {_YEARS[-1]}"
+        )
     return parsed.astimezone(UTC).isoformat()

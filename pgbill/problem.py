@@ -73,6 +73,7 @@ class BadInputError(InputError):
             + "\n".join(lines)
             + more
         )
+        self.source = source
         self.lines = lines
         self.count = count
 

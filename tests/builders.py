@@ -205,15 +205,27 @@ def account(
         "recipients": {"invoice": [f"{key}@example.com"]},
     }
     values = {**defaults, **columns}
-    bucket = _bucket_of(conn, key)
+    bucket = bucket_of(conn, key)
     account_id: int = insert(conn, "account", "account_id", bucket=bucket, **values)
     return Account(bucket, account_id, key, seller_id, str(values["currency"]))
 
 
-def _bucket_of(conn: Connection[Any], key: str) -> int:
+def bucket_of(conn: Connection[Any], key: str) -> int:
+    """Return the bucket of an account's key."""
     row = conn.execute("SELECT pgbill.bucket_of(%s)", [key]).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def find(conn: Connection[Any], key: str) -> Account:
+    """Return what refers to an account that is there."""
+    row = conn.execute(
+        "SELECT bucket, account_id, key, seller_id, currency FROM pgbill.account"
+        " WHERE bucket = pgbill.bucket_of(%s) AND key = %s",
+        [key, key],
+    ).fetchone()
+    assert row is not None
+    return Account(*row)
 
 
 def subscription(

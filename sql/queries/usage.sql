@@ -25,9 +25,7 @@ SELECT
     staged_usage.occurred_at,
     meter.meter_id,
     staged_usage.meter,
-    staged_usage.quantity,
-    account.first_period_on,
-    account.zone
+    staged_usage.quantity
 FROM pg_temp.staged_usage
 LEFT JOIN pgbill.account
     ON
@@ -80,21 +78,6 @@ problem AS (
         )
     FROM pg_temp.resolved_usage
     WHERE resolved_usage.occurred_at > clock_timestamp() + interval '2 days'
-    UNION ALL
-    -- It would never be billed.
-    SELECT
-        resolved_usage.line,
-        'occurred_at',
-        format(
-            '%s is before the first day of account %s, which is %s',
-            to_char(resolved_usage.occurred_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-            resolved_usage.account,
-            resolved_usage.first_period_on
-        )
-    FROM pg_temp.resolved_usage
-    WHERE resolved_usage.account_id IS NOT NULL
-        AND resolved_usage.occurred_at
-        < pgbill.local_midnight(resolved_usage.first_period_on, resolved_usage.zone)
     UNION ALL
     SELECT
         repeated.line,
