@@ -107,6 +107,11 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True)
+class _Open:
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Due:
     due_count: int
     held_count: int
@@ -161,7 +166,7 @@ def run(
         _check_issue_date(conn, settings, request)
         account = _find_account(conn, request.account_key)
         due = _count_due(conn, Scope(0, request.through_on, account))
-        if due.due_count == 0:
+        if due.due_count == 0 and not _is_open(conn, settings, request):
             return Summary(None, is_finished=True, parked_before=due.parked_count)
         opened = _open(conn, settings, request)
         scope = Scope(opened.run_id, request.through_on, account)
@@ -332,6 +337,20 @@ def _count_due(conn: Connection[Any], scope: Scope) -> _Due:
         account_id=scope.account and scope.account[1],
     )
     return counted or _Due(0, 0, 0)
+
+
+def _is_open(conn: Connection[Any], settings: Settings, request: Request) -> bool:
+    """Tell whether such a run was killed between its last invoice and its end."""
+    found = db.fetch_one(
+        conn,
+        _QUERIES["is_open"],
+        _Open,
+        through_on=request.through_on,
+        issue_on=request.issue_on,
+        mode=settings.mode,
+        account_key=request.account_key,
+    )
+    return found is not None and found.is_open
 
 
 def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:

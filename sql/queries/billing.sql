@@ -6,6 +6,20 @@ FROM pgbill.open_run(
     :through_on, :issue_on, :mode, :account_key, :settings::text::jsonb, :started_by, :version
 ) AS opened;
 
+-- name: is_open
+-- "By yesterday" of another day is another question: open_run supersedes it.
+SELECT count(*) > 0 AS is_open
+FROM pgbill.billing_run
+WHERE billing_run.through_on IS NOT DISTINCT FROM :through_on
+    AND billing_run.issue_on IS NOT DISTINCT FROM :issue_on
+    AND billing_run.mode = :mode
+    AND billing_run.account_key IS NOT DISTINCT FROM :account_key
+    AND billing_run.sealed_at IS NULL
+    AND (
+        billing_run.through_on IS NOT NULL
+        OR billing_run.started_at >= clock_timestamp() - interval '18 hours'
+    );
+
 -- name: due_count
 SELECT
     counted.due_count,

@@ -64,6 +64,12 @@ def claim_and_stop(*arguments, **options):
 lease.claim = claim_and_stop
 """
 
+_IS_KILLED_AT_THE_END = """
+import os, signal
+from pgbill import billing
+billing._conclude = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+"""
+
 
 @pytest.fixture
 def pgbill(dsn: str, tmp_path: Path, admin: Connection[Any]) -> Pgbill:
@@ -198,6 +204,16 @@ def test_kill_9_of_the_parent(pgbill: Pgbill, admin: Connection[Any]) -> None:
     assert invoiced_count(admin) < ACCOUNTS
 
     _finish(pgbill, admin)
+
+
+def test_kill_9_after_the_last_invoice(pgbill: Pgbill, admin: Connection[Any]) -> None:
+    """Nothing is due any more; the run gets its end and its summary all the same."""
+    done = pgbill.with_prelude(_IS_KILLED_AT_THE_END)(*RUN)
+
+    assert done.exit_code == -signal.SIGKILL
+    assert invoiced_count(admin) == ACCOUNTS
+    _finish(pgbill, admin)
+    assert value(admin, "SELECT ending FROM pgbill.billing_run") == "finished"
 
 
 def test_kill_9_of_a_worker(pgbill: Pgbill, admin: Connection[Any]) -> None:
