@@ -141,7 +141,6 @@ def _envelope(
 ) -> EmailMessage:
     """Begin the mail with its headers."""
     invoice = content.invoice
-    words = wording.find(invoice.language)
     name = printable(str(invoice.seller["legal_name"]))[:_NAME_LIMIT]
     mail = EmailMessage(policy=SMTP)
     mail["Date"] = invoice.issued_at
