@@ -1,29 +1,46 @@
 -- P4: what is issued, used, tried or told cannot be changed. That a row was changed cannot
--- be seen afterwards; that it could not be is seen here.
+-- be seen afterwards; that it could not be is seen here. A trigger for statements is not
+-- inherited, so each partition needs its own.
 
 CREATE OR REPLACE VIEW pgbill_audit.p4_freeze_missing AS
+WITH frozen AS (
+    SELECT
+        named.is_insert_only,
+        to_regclass('pgbill.' || named.table_name) AS table_id,
+        named.table_name::text AS table_name
+    FROM (
+        VALUES
+        ('billing_period', TRUE),
+        ('invoice', TRUE),
+        ('invoice_line', TRUE),
+        ('invoice_tax', TRUE),
+        ('invoice_number', TRUE),
+        ('invoice_cancellation', TRUE),
+        ('seller_snapshot', TRUE),
+        ('usage_record', TRUE),
+        ('usage_watermark', TRUE),
+        ('lease_event', TRUE),
+        ('delivery_attempt', TRUE),
+        ('delivery_outcome', TRUE),
+        ('price_version', TRUE),
+        ('price_tier', TRUE),
+        ('lease', FALSE),
+        ('outbox_message', FALSE)
+    ) AS named (table_name, is_insert_only)
+    UNION ALL
+    SELECT
+        TRUE AS is_insert_only,
+        pg_class.oid AS table_id,
+        pg_class.relname::text AS table_name
+    FROM pg_catalog.pg_inherits
+    INNER JOIN pg_catalog.pg_class ON pg_inherits.inhrelid = pg_class.oid
+    WHERE pg_inherits.inhparent = to_regclass('pgbill.usage_record')
+)
+
 SELECT
     frozen.table_name,
     refused.operation
-FROM (
-    VALUES
-    ('billing_period', TRUE),
-    ('invoice', TRUE),
-    ('invoice_line', TRUE),
-    ('invoice_tax', TRUE),
-    ('invoice_number', TRUE),
-    ('invoice_cancellation', TRUE),
-    ('seller_snapshot', TRUE),
-    ('usage_record', TRUE),
-    ('usage_watermark', TRUE),
-    ('lease_event', TRUE),
-    ('delivery_attempt', TRUE),
-    ('delivery_outcome', TRUE),
-    ('price_version', TRUE),
-    ('price_tier', TRUE),
-    ('lease', FALSE),
-    ('outbox_message', FALSE)
-) AS frozen (table_name, is_insert_only)
+FROM frozen
 CROSS JOIN (
     VALUES ('UPDATE', 16), ('DELETE', 8), ('TRUNCATE', 32)
 ) AS refused (operation, bit)
@@ -31,7 +48,7 @@ WHERE (frozen.is_insert_only OR refused.operation <> 'UPDATE')
     AND NOT EXISTS (
         SELECT
         FROM pg_catalog.pg_trigger
-        WHERE pg_trigger.tgrelid = to_regclass('pgbill.' || frozen.table_name)
+        WHERE pg_trigger.tgrelid = frozen.table_id
             AND pg_trigger.tgfoid = to_regprocedure('pgbill.freeze()')
             AND pg_trigger.tgenabled IN ('O', 'A')
             AND pg_trigger.tgtype & refused.bit <> 0
@@ -41,5 +58,5 @@ WHERE (frozen.is_insert_only OR refused.operation <> 'UPDATE')
     );
 
 COMMENT ON VIEW pgbill_audit.p4_freeze_missing IS
-'A table whose rows must never change can be changed: run pgbill migrate, and find '
-'out what was done meanwhile.';
+'A table whose rows must never change can be changed: run pgbill migrate, and find out '
+'what was done meanwhile.';

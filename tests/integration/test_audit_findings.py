@@ -137,6 +137,16 @@ def test_a_guard_that_is_dropped_shows(
     assert set(findings(conn)) == {view}
 
 
+def test_a_partition_that_can_be_changed_shows(scene: Scene) -> None:
+    """The trigger of the table does not see who names a partition."""
+    conn, _ = scene
+    run_sql(conn, "ALTER TABLE pgbill.usage_record_2026_01 DISABLE TRIGGER _20_freeze")
+
+    assert values(
+        conn, "SELECT DISTINCT table_name FROM pgbill_audit.p4_freeze_missing"
+    ) == ["usage_record_2026_01"]
+
+
 def test_every_view_is_proved(
     scene: Scene,
 ) -> None:
