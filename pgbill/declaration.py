@@ -275,7 +275,7 @@ def _price(places: Places, place: str, key: str, given: object) -> Price | None:
         places.add(f"{place}.meter", "a flat price has no meter")
     if values["model"] == "per_unit" and not values["meter"]:
         places.add(f"{place}.meter", "a per_unit price needs the meter that it is for")
-    if values["meter"] and values["timing"] == "advance":
+    if values["model"] == "per_unit" and values["timing"] == "advance":
         places.add(f"{place}.timing", "usage is billed in arrears")
     return Price(key=key, amounts=amounts, **values)
 

@@ -120,9 +120,14 @@ def check_overlaps(
         seen.add((rate.scope, rate.begins_on))
     for place, rate in listed:
         for other in by_scope[rate.scope].values():
-            if other.begins_on < rate.begins_on and rate.holds_with(other):
+            # Two that the file declares are told of once, at the later one.
+            told_there = (
+                rate.begins_on <= other.begins_on
+                and (rate.scope, other.begins_on) in seen
+            )
+            if rate.holds_with(other) and not told_there:
                 places.add(
                     place,
                     f"{rate}, holds on days on which the one from {other.begins_on}"
-                    " does: give that one an ends_on",
+                    " does: end the earlier one",
                 )
