@@ -183,13 +183,20 @@ def wait_until(is_so: Callable[[], bool], complaint: str) -> None:
 
 
 @contextlib.contextmanager
-def held_up(conn: Connection[Any], dsn: str, *, workers: int) -> Generator[None]:
+def held_up(
+    run: Running, conn: Connection[Any], dsn: str, *, workers: int
+) -> Generator[None]:
     """Hold a run up in the middle: it has issued, holds leases, and is committing.
 
     Somebody locks the series of numbers, which each commit draws from at its end, as
     soon as the first invoices are there. Entered once all workers wait for it.
     """
-    wait_until(lambda: invoiced_count(conn) > 0, "nothing was invoiced")
+
+    def has_begun() -> bool:
+        assert run.process.poll() is None, run.wait().stderr
+        return invoiced_count(conn) > 0
+
+    wait_until(has_begun, "nothing was invoiced")
     with (
         contextlib.closing(db.connect(dsn, application="obstacle")) as obstacle,
         obstacle.transaction(),

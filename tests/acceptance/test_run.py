@@ -214,7 +214,7 @@ def test_two_runs_at_once_are_one(pgbill: Pgbill, admin: Connection[Any]) -> Non
     asked = ("run", "--through", "2025-12-31", "--json")
 
     with pgbill.start(*asked) as first, contextlib.ExitStack() as stack:
-        with held_up(admin, pgbill.dsn, workers=2):
+        with held_up(first, admin, pgbill.dsn, workers=2):
             second = stack.enter_context(pgbill.start(*asked))
             wait_for_workers(admin, 4)
         done = [first.wait(), second.wait()]

@@ -110,7 +110,7 @@ def _dsn(pgbill: Pgbill) -> str:
 def _hold_up_and_send(
     pgbill: Pgbill, conn: Connection[Any], running: Running, *signals: signal.Signals
 ) -> None:
-    with held_up(conn, _dsn(pgbill), workers=2):
+    with held_up(running, conn, _dsn(pgbill), workers=2):
         for each in signals:
             running.send(each)
 
@@ -164,7 +164,10 @@ def test_what_is_claimed_and_not_begun_is_given_back(
 def test_a_second_signal_ends_the_workers_at_once(
     pgbill: Pgbill, admin: Connection[Any]
 ) -> None:
-    with pgbill.start(*RUN) as running, held_up(admin, _dsn(pgbill), workers=2):
+    with (
+        pgbill.start(*RUN) as running,
+        held_up(running, admin, _dsn(pgbill), workers=2),
+    ):
         running.send(signal.SIGINT)
         # Two that come at the same moment are one.
         time.sleep(0.3)
@@ -178,7 +181,10 @@ def test_a_second_signal_ends_the_workers_at_once(
 
 def test_kill_9_of_all(pgbill: Pgbill, admin: Connection[Any]) -> None:
     """The machine is gone: its leases expire, and are taken over one by one."""
-    with pgbill.start(*RUN) as running, held_up(admin, _dsn(pgbill), workers=2):
+    with (
+        pgbill.start(*RUN) as running,
+        held_up(running, admin, _dsn(pgbill), workers=2),
+    ):
         running.send(signal.SIGKILL)
         running.wait()
         _disconnect(admin)
@@ -194,7 +200,7 @@ def test_kill_9_of_all(pgbill: Pgbill, admin: Connection[Any]) -> None:
 def test_kill_9_of_the_parent(pgbill: Pgbill, admin: Connection[Any]) -> None:
     """Its workers notice it when they report, and end."""
     with pgbill.start(*RUN) as running:
-        with held_up(admin, _dsn(pgbill), workers=2):
+        with held_up(running, admin, _dsn(pgbill), workers=2):
             running.process.kill()
         query = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
@@ -246,7 +252,7 @@ def test_the_database_goes_away_for_a_moment(
 ) -> None:
     """All connections are cut, and new ones refused for a while: the run goes on."""
     with pgbill.start(*RUN) as running:
-        with held_up(admin, _dsn(pgbill), workers=2):
+        with held_up(running, admin, _dsn(pgbill), workers=2):
             _allow_connections(server, admin.info.dbname, allow="false")
             _disconnect(admin)
         time.sleep(0.5)
