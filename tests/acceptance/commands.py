@@ -84,7 +84,7 @@ class Pgbill:
     folder: Path
     settings: dict[str, str] = field(default_factory=dict[str, str])
     prelude: str = ""
-    python: str = sys.executable
+    program: tuple[str, ...] = (sys.executable, "-m", "pgbill")
 
     def with_settings(self, **settings: object) -> "Pgbill":
         """Return the same with other settings: `mode="test"` is PGBILL_MODE."""
@@ -97,9 +97,10 @@ class Pgbill:
 
     def start(self, *arguments: str) -> Running:
         """Start a command; `PIPE`s take its output, so it must not be long."""
-        program = ["-c", self.prelude + "\n" + _MAIN] if self.prelude else _AS_MODULE
+        with_prelude = sys.executable, "-c", self.prelude + "\n" + _MAIN
+        program = with_prelude if self.prelude else self.program
         process = subprocess.Popen(
-            [self.python, *program, *arguments],
+            [*program, *arguments],
             cwd=self.folder,
             env=self._environment(),
             stdin=subprocess.PIPE,
@@ -127,9 +128,6 @@ class Pgbill:
             **dsn,
             **self.settings,
         }
-
-
-_AS_MODULE = ["-m", "pgbill"]
 
 
 def do(pgbill: Pgbill, *arguments: str) -> Done:
