@@ -100,6 +100,12 @@ def can_hold_an_account_twice(dsn: str) -> bool:
         return bool(wait_for(answer))
 
 
+def can_take_what_another_holds(conn: Connection[Any]) -> bool:
+    account = Shop.open(conn).account(conn)
+    Actor(conn, "holder").claim_one(account)
+    return bool(Actor(conn, "other").claim(account))
+
+
 def can_reuse_a_token(conn: Connection[Any]) -> bool:
     """The sequence is set back, so that the successor draws the sleeper's token."""
     account = Shop.open(conn).account(conn)
@@ -258,6 +264,10 @@ def test_nobody_claims_what_is_being_committed(dsn: str) -> None:
 
 def test_two_claims_never_return_the_same_account(dsn: str) -> None:
     assert not can_hold_an_account_twice(dsn)
+
+
+def test_what_is_held_is_not_claimed(conn: Connection[Any]) -> None:
+    assert not can_take_what_another_holds(conn)
 
 
 def test_a_token_only_grows(conn: Connection[Any]) -> None:

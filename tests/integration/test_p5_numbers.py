@@ -75,7 +75,10 @@ def can_give_a_number_twice(conn: Connection[Any]) -> bool:
     bill_all(conn, account)
     held = Actor(conn, scope=Scope(2, date(2026, 1, 31))).claim_one(account)
     invoice_id = by_hand.invoice(conn, account, held.fencing_token)
-    return by_hand.succeeds(conn, lambda: by_hand.number(conn, account, invoice_id, 1))
+    (given,) = numbers(conn, shop.seller_id)
+    return by_hand.succeeds(
+        conn, lambda: by_hand.number(conn, account, invoice_id, given)
+    )
 
 
 def _dates(conn: Connection[Any], shop: Shop) -> list[date]:
