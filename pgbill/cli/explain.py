@@ -1,6 +1,7 @@
 """`pgbill explain`: the whole story of an account."""
 
 import contextlib
+import sys
 from typing import Annotated
 
 import typer
@@ -49,8 +50,12 @@ def explain(
         {"at": f"{entry.at:%Y-%m-%d %H:%M:%S}.{entry.at:%f}"[:-3], "text": entry.text}
         for entry in told.entries
     ]
-    if rows:
+    if not rows:
+        output.line("Nothing has happened yet.")
+    elif sys.stdout.isatty():
+        # A table breaks long sentences beside the time, not below it.
         output.table(rows, {"at": "", "text": ""})
     else:
-        output.line("Nothing has happened yet.")
+        for row in rows:
+            output.line(f"{row['at']}  {row['text']}")
     output.line(f"Now: {told.now}")

@@ -1,12 +1,17 @@
 """Every audit view is empty while nothing is wrong, whatever is unfinished."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from psycopg import Connection
 
+from pgbill import audit
 from tests import world
 from tests.shop import findings
+
+_DOCS = Path(__file__).parents[2] / "docs" / "audit.md"
 
 
 @pytest.fixture
@@ -32,3 +37,15 @@ def test_nothing_is_found_while_a_lease_is_held(
     world.claim(conn, healthy.fresh)
 
     assert findings(conn) == {}
+
+
+def test_the_documentation_lists_every_view(conn: Connection[Any]) -> None:
+    text = _DOCS.read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+
+    known = [view.name for view in audit.views(conn)]
+    assert sorted(set(documented) & set(known)) == known
+
+
+def test_every_view_explains_itself(conn: Connection[Any]) -> None:
+    assert all(len(view.explanation) > 60 for view in audit.views(conn))
