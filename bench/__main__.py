@@ -1,35 +1,32 @@
 """Measure `pgbill run` against its limit: the same rows, written by plain bulk SQL.
 
 Both happen on one server, in clones of one database, alternately, for several rounds;
-the medians and their ratio are what counts, since machines differ and are noisy. The run
-is timed from outside, end to end, as cron sees it: start of the program, workers, rating,
-fences, numbers, summary. The limit writes exactly the rows that the run has left behind in
-every table, with keys, indexes and foreign keys in place but no trigger of ours, half of
-the buckets on each of two connections.
+the medians and their ratio are what counts, since machines differ and are noisy. The
+run is timed from outside, end to end, as cron sees it: start of the program, workers,
+rating, fences, numbers, summary. The limit writes exactly the rows that the run has
+left behind in every table, with keys, indexes and foreign keys in place but no trigger
+of ours, half of the buckets on each of two connections.
 
     python -m bench [--accounts 50000] [--rounds 3] [--workers 2,8]
 
-The server is that of PGBILL_BENCH_DSN (a login that may create databases), else an embedded
-one of its own with fsync on.
+The server is that of PGBILL_BENCH_DSN (a login that may create databases), else an
+embedded one of its own with fsync on.
 """
 
 import argparse
-import contextlib
 import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 from psycopg import conninfo, sql
 
-from pgbill import programs, schema
-from pgbill.server import Server
+from bench import servers
+from pgbill import schema
 
 _COMPANY = Path(__file__).with_name("company.sql")
 
@@ -53,7 +50,7 @@ def main() -> None:
     parser.add_argument("--workers", default="2,8")
     options = parser.parse_args()
     workers = [int(each) for each in options.workers.split(",")]
-    with _server() as admin_dsn:
+    with servers.running() as admin_dsn:
         bench = Bench(admin_dsn, options.accounts)
         bench.prepare()
         rates: dict[str, list[float]] = {}
@@ -68,26 +65,6 @@ def main() -> None:
             _say(f"round {number + 1} of {options.rounds} is done")
         bench.clean()
     _print(rates)
-
-
-@contextlib.contextmanager
-def _server() -> Iterator[str]:
-    given = os.environ.get("PGBILL_BENCH_DSN")
-    if given:
-        yield given
-        return
-    with tempfile.TemporaryDirectory(prefix="pgbill-bench-") as folder:
-        Path(folder).chmod(0o755)
-        server = Server(
-            programs.embedded(),
-            Path(folder) / "server",
-            options={"shared_buffers": "1GB", "max_wal_size": "8GB"},
-        )
-        server.start()
-        try:
-            yield str(server.dsn("postgres"))
-        finally:
-            server.stop()
 
 
 class Bench:
@@ -163,8 +140,8 @@ class Bench:
                 )
             )
         conn.execute(
-            "CREATE UNLOGGED TABLE aside.before AS SELECT p.* FROM pgbill.billing_period"
-            " AS p WHERE p.period_end = '2026-09-01'"
+            "CREATE UNLOGGED TABLE aside.before AS SELECT p.*"
+            " FROM pgbill.billing_period AS p WHERE p.period_end = '2026-09-01'"
         )
         names = sql.SQL(", ").join(sql.Identifier("pgbill", each) for each in emptied)
         conn.execute(sql.SQL("TRUNCATE {}").format(names))

@@ -5,6 +5,7 @@
 \ir functions/boundary.sql
 \ir functions/boundary_number.sql
 \ir functions/local_midnight.sql
+\ir functions/local_day.sql
 \ir functions/bucket_of.sql
 \ir functions/price_of.sql
 \ir functions/price.sql

@@ -44,7 +44,7 @@ CREATE INDEX usage_record_meter ON pgbill.usage_record (meter_id);
 
 COMMENT ON TABLE pgbill.usage_record IS
 'Quantities of meters, by account and time, insert-only, partitioned by month '
-'(UTC). Which line bills a record is told by the view usage_billing.';
+'(UTC). Which line bills a record is told by the view usage_state.';
 COMMENT ON COLUMN pgbill.usage_record.key IS
 'The producer''s key, unique within the account; importing it again changes nothing.';
 COMMENT ON COLUMN pgbill.usage_record.import_seq IS

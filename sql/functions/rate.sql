@@ -280,7 +280,7 @@ BEGIN
         FROM pgbill.usage_record
         CROSS JOIN LATERAL (
             SELECT pgbill.boundary_number(
-                target.anchor_on, (usage_record.occurred_at AT TIME ZONE target.zone)::date
+                target.anchor_on, pgbill.local_day(usage_record.occurred_at, target.zone)
             )
         ) AS ending (number)
         CROSS JOIN LATERAL (
@@ -302,7 +302,7 @@ BEGIN
             AND usage_record.occurred_at < target.period_from_at
             AND usage_record.import_seq > target.previous_seq
             AND usage_record.import_seq <= target.usage_seq
-            AND subscription_price.active_period @> (usage_record.occurred_at AT TIME ZONE target.zone)::date
+            AND subscription_price.active_period @> pgbill.local_day(usage_record.occurred_at, target.zone)
         GROUP BY original.service_period
     ) AS part ON NOT isempty(part.service_period)
     LEFT JOIN LATERAL (
