@@ -97,11 +97,13 @@ def findings(conn: Connection[Any]) -> dict[str, int]:
         " ORDER BY relname",
     )
     assert views
-    counts = {
-        view: value(conn, f"SELECT count(*) FROM pgbill_audit.{view}")  # noqa: S608
+    # One statement, which psycopg prepares when a test asks often.
+    counting = " UNION ALL ".join(
+        f"SELECT '{view}', count(*) FROM pgbill_audit.{view}"  # noqa: S608
         for view in views
-    }
-    return {view: count for view, count in counts.items() if count}
+    )
+    counts = conn.execute(_literal(counting)).fetchall()
+    return {view: count for view, count in counts if count}
 
 
 @dataclass(frozen=True, slots=True)
