@@ -1,7 +1,7 @@
 # All that a fresh machine needs is Python with pip and venv; each target sets up the rest.
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench clean moved
+.PHONY: help demo test lint format bench bench-memory clean moved
 
 VENV := .venv
 IN_VENV := $(VENV)/bin/python -m
@@ -12,6 +12,7 @@ help:
 	@echo "make lint     the checks alone"
 	@echo "make format   lay out the Python and SQL files"
 	@echo "make bench    measure, against plain bulk SQL on the same server"
+	@echo "make bench-memory  measure memory, with a million accounts and usage records"
 	@echo "make clean    remove the environment; the data of pgbill stays"
 
 demo: $(VENV)/demo
@@ -35,6 +36,9 @@ format: $(VENV)/dev
 
 bench: $(VENV)/dev
 	@$(IN_VENV) bench
+
+bench-memory: $(VENV)/dev
+	@$(IN_VENV) bench.memory
 
 clean:
 	rm -rf $(VENV)
