@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 commands = typer.Typer(help="The messages that deliver invoices, and how they stand.")
 
-MessageId = Annotated[int, typer.Argument(help="As shown by pgbill outbox list.")]
+MessageId = Annotated[
+    int,
+    typer.Argument(min=1, max=2**63 - 1, help="As shown by pgbill outbox list."),
+]
 Reason = Annotated[str, typer.Option(help="Why; it is recorded with your name.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 

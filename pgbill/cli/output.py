@@ -4,6 +4,7 @@ A person gets a table, a program (`--json`) gets JSON with the same names. Decim
 strings in JSON, since money must not become a float on the way.
 """
 
+import errno
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,11 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from pgbill.errors import PgbillError
+from pgbill.errors import PgbillError, UsageError
 
 INTERRUPTED = 130
 _UNLIMITED = 10_000
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -30,7 +32,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command, and turn our errors into a sentence and an exit code."""
         try:
-            return super().invoke(ctx)
+            return self._invoke(ctx)
         except KeyboardInterrupt:
             say("interrupted.")
             raise typer.Exit(INTERRUPTED) from None
@@ -41,11 +43,21 @@ class Commands(TyperGroup):
             say(str(known))
             raise typer.Exit(known.exit_code) from error
 
+    def _invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+        result = super().invoke(ctx)
+        # A full disk is to be told here, and not by Python at its end.
+        sys.stdout.flush()
+        return result
+
 
 def _known(error: Exception) -> PgbillError | None:
-    """Return our error, or the one that an error of the database amounts to."""
+    """Return our error, or the one that an error from outside amounts to."""
     if isinstance(error, PgbillError):
         return error
+    if isinstance(error, UnicodeEncodeError) and error.encoding == "utf-8":
+        return UsageError("an argument holds bytes that are not UTF-8.")
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return PgbillError(f"the output cannot be written: {error.strerror}.")
     # Only a command that has imported the driver can fail in it.
     if "psycopg" not in sys.modules:
         return None

@@ -1,7 +1,7 @@
 """`pgbill run`: invoice all that is due; and `pgbill runs retry`."""
 
 import sys
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,16 +15,22 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 runs = typer.Typer(no_args_is_help=True, help="Look after runs and parked accounts.")
 
-_DATE = ["%Y-%m-%d"]
+
+def _day(text: str) -> date:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 (only a day)
+    except ValueError:
+        message = f"{text!r} is not a date such as 2026-10-31."
+        raise typer.BadParameter(message) from None
 
 
 @commands.command()
 def run(
     *,
     through: Annotated[
-        datetime | None,
+        date | None,
         typer.Option(
-            formats=_DATE,
+            parser=_day,
             metavar="DATE",
             envvar="PGBILL_THROUGH",
             help="Bill every period that ended by this day, inclusive."
@@ -32,9 +38,9 @@ def run(
         ),
     ] = None,
     issue_on: Annotated[
-        datetime | None,
+        date | None,
         typer.Option(
-            formats=_DATE,
+            parser=_day,
             metavar="DATE",
             envvar="PGBILL_ISSUE_ON",
             help="Date the invoices so. Default: today in the seller's zone.",
@@ -66,8 +72,8 @@ def run(
 
     settings = config.load()
     request = billing.Request(
-        through_on=through.date() if through else None,
-        issue_on=issue_on.date() if issue_on else None,
+        through_on=through,
+        issue_on=issue_on,
         workers=workers or settings.workers,
         account_key=account,
     )
