@@ -41,7 +41,9 @@ _OPTIONS = "-c jit=off -c TimeZone=UTC"
 # libpq gives no SQLSTATE for a failed connection, and these do not pass by waiting.
 _FOR_A_PERSON = re.compile(
     r"authentication failed|no password supplied|does not exist|no pg_hba\.conf entry"
-    r"|is not permitted to log in|permission denied|could not translate host name"
+    r"|is not permitted to log in|permission denied"
+    # psycopg asks for the address itself: no such name, on Linux and elsewhere.
+    r"|failed to resolve host .*\[Errno (-2|8)\]"
 )
 
 
