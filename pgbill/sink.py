@@ -66,7 +66,7 @@ class Sink:
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._changed = threading.Condition()
-        self._connections: set[asyncio.BaseTransport] = set()
+        self._transports: set[asyncio.Transport] = set()
         self._thread = threading.Thread(target=self._run, name="sink", daemon=True)
 
     @property
@@ -83,7 +83,13 @@ class Sink:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Hang up on everybody and stop."""
+        """Stop."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Hang up on everybody and stop, unless it has."""
+        if not self._thread.is_alive():
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_READY_SECONDS)
 
@@ -103,16 +109,29 @@ class Sink:
         self._ready.set()
         self._loop.run_forever()
         server.close()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._hang_up())
         self._loop.close()
+
+    async def _hang_up(self) -> None:
+        """End all conversations, and let go of what they held."""
+        for transport in self._transports:
+            transport.abort()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # Transports close themselves in the next round of the loop.
+        await asyncio.sleep(0)
 
     def _new_protocol(self) -> SMTP:
         return SMTP(
             _Handler(self), enable_SMTPUTF8=True, loop=self._loop, ident="pgbill sink"
         )
+
+    def remember(self, transport: asyncio.Transport) -> None:
+        """Keep a connection in mind, to close it at the end."""
+        self._transports = {each for each in self._transports if not each.is_closing()}
+        self._transports.add(transport)
 
     def keep(self, sender: str, recipient: str, content: bytes) -> None:
         """Write a mail to the folder."""
@@ -128,6 +147,20 @@ class _Handler:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
+
+    async def handle_EHLO(  # noqa: N802 (the name is aiosmtpd's)
+        self,
+        server: SMTP,
+        session: Session,
+        envelope: Envelope,
+        hostname: str,
+        responses: list[str],
+    ) -> list[str]:
+        del envelope
+        transport: Any = server.transport
+        self._sink.remember(transport)
+        session.host_name = hostname
+        return responses
 
     async def handle_MAIL(  # noqa: N802 (the name is aiosmtpd's)
         self,

@@ -24,6 +24,7 @@ from pgbill.sink import Answer, Sink
 from tests import actors, post
 from tests.shop import findings, run_sql, value
 
+ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60
 SLOW = Answer("data", seconds=PATIENCE_SECONDS)
 
@@ -41,6 +42,7 @@ class House:
         """Start a command."""
         environment = {
             **os.environ,
+            "PYTHONPATH": str(ROOT),
             "PGBILL_DSN": self.dsn,
             "PGBILL_SMTP_HOST": self.sink.host,
             "PGBILL_SMTP_PORT": str(self.sink.port),
@@ -58,8 +60,11 @@ class House:
 
     def run(self, *command: str, exits: int = 0, **settings: str) -> tuple[str, str]:
         """Run a command to its end, and return what it printed."""
-        process = self.start(*command, **settings)
-        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+        with self.start(*command, **settings) as process:
+            try:
+                out, err = process.communicate(timeout=PATIENCE_SECONDS)
+            finally:
+                process.kill()
         assert process.returncode == exits, err
         return out, err
 
@@ -114,7 +119,8 @@ def relaying(house: House, *options: str) -> Generator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        if process.stdout and not process.stdout.closed:
+            process.communicate()
 
 
 def test_each_message_is_delivered_once(house: House) -> None:
@@ -136,10 +142,12 @@ def test_each_message_is_delivered_once(house: House) -> None:
 def test_relays_side_by_side_deliver_each_message_once(house: House) -> None:
     post.issue(house.conn, 60)
 
-    relays = [house.start("relay", "--once", "--json") for _ in range(3)]
-    summaries = [
-        json.loads(each.communicate(timeout=PATIENCE_SECONDS)[0]) for each in relays
-    ]
+    with contextlib.ExitStack() as stack:
+        relays = [
+            stack.enter_context(relaying(house, "--once", "--json")) for _ in range(3)
+        ]
+        told = [each.communicate(timeout=PATIENCE_SECONDS)[0] for each in relays]
+    summaries = [json.loads(each) for each in told]
 
     assert sum(each["accepted"] for each in summaries) == 60
     recipients = [each.recipient for each in house.sink.received]
@@ -302,7 +310,7 @@ def test_while_the_mail_server_is_away_no_attempt_is_begun(house: House) -> None
 def test_a_relay_that_runs_on_waits_for_the_mail_server(house: House) -> None:
     post.issue(house.conn)
     port = house.sink.port
-    house.sink.__exit__(None)
+    house.sink.stop()
     with relaying(house) as relay:
         time.sleep(2)
         assert relay.poll() is None
