@@ -99,9 +99,9 @@ def usage(
         reading.opened(file, format_=format_) as source,
         staging.loaded(conn, usage_file.LAYOUT, source, on_progress) as staged,
     ):
-        usage_file.prepare(conn, staged)
+        last_seq = usage_file.prepare(conn, staged)
         with conn.transaction():
-            written = usage_file.write(conn, staged)
+            written = usage_file.write(conn, staged, last_seq=last_seq)
         usage_file.analyze(conn)
     return _report(staged, written)
 

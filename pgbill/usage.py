@@ -7,8 +7,9 @@ become visible in their order; a closing that has seen number n has seen all bef
 already stored, and was never billed.) No account, lease or period is locked, so a run
 goes on meanwhile.
 
-What can be found wrong without the queue is looked for before it: others wait only for
-the check against what is there already, and for the writing.
+Whatever can be looked at before the queue is: also which records are there already,
+which takes longest. If another import has committed meanwhile, that is looked at again;
+so others mostly wait for the writing alone.
 """
 
 from dataclasses import dataclass
@@ -45,36 +46,54 @@ class _Partition:
     name: str
 
 
-def prepare(conn: Connection[Any], staged: Staged) -> None:
-    """Find the accounts and meters, and make the partitions that are missing.
+def prepare(conn: Connection[Any], staged: Staged) -> int:
+    """Check the file, find what is new of it, and make the months that are missing.
 
-    In a transaction of its own, since a new partition locks account for a moment.
+    Not in the transaction that writes: a new month locks account for a moment.
+
+    Returns:
+        The last import that had committed before; `write` wants to know.
 
     Raises:
-        BadInputError: Something is wrong with the file, whatever was imported before.
+        BadInputError: Something is wrong with the file.
     """
     db.execute(conn, _QUERIES["resolve"])
     conn.execute("ANALYZE pg_temp.resolved_usage")
     staged.refuse(db.fetch_all(conn, _QUERIES["problems"], Found))
+    last = db.fetch_one(conn, _QUERIES["last"], _Import)
+    assert last is not None
+    _find_known(conn, staged)
     db.execute(conn, _QUERIES["create_partitions"])
+    return last.import_seq
 
 
-def write(conn: Connection[Any], staged: Staged) -> Written:
+def write(conn: Connection[Any], staged: Staged, *, last_seq: int) -> Written:
     """Write the records that are new, as one import; others queue until the commit.
 
     Must be the first in its transaction, as migrations lock `usage_import_state` first.
 
+    Args:
+        conn: In a transaction that the caller commits.
+        staged: The file.
+        last_seq: What `prepare` has returned.
+
     Raises:
-        BadInputError: A key was imported before with other data.
+        BadInputError: A key has meanwhile been imported with other data.
     """
     drawn = db.fetch_one(conn, _QUERIES["draw"], _Import)
     assert drawn is not None
-    db.execute(conn, _QUERIES["find_known"])
-    conn.execute("ANALYZE pg_temp.known_usage")
-    staged.refuse(db.fetch_all(conn, _QUERIES["conflicts"], Found))
+    if drawn.import_seq != last_seq + 1:
+        db.execute(conn, _QUERIES["forget_known"])
+        _find_known(conn, staged)
     new = db.fetch_one(conn, _QUERIES["write"], Count, import_seq=drawn.import_seq)
     assert new is not None
     return Written(new.count, 0, staged.read_count - new.count)
+
+
+def _find_known(conn: Connection[Any], staged: Staged) -> None:
+    db.execute(conn, _QUERIES["find_known"])
+    conn.execute("ANALYZE pg_temp.known_usage")
+    staged.refuse(db.fetch_all(conn, _QUERIES["conflicts"], Found))
 
 
 def analyze(conn: Connection[Any]) -> None:

@@ -115,6 +115,10 @@ SELECT pgbill.create_usage_partitions(
     )
 ) AS count;
 
+-- name: last
+SELECT usage_import_state.last_import_seq AS import_seq
+FROM pgbill.usage_import_state;
+
 -- name: draw
 -- Held until the commit: imports queue here, so the order of their numbers is the order in
 -- which they become visible.
@@ -123,14 +127,34 @@ SET last_import_seq = usage_import_state.last_import_seq + 1
 RETURNING usage_import_state.last_import_seq AS import_seq;
 
 -- name: find_known
+-- One descent of the primary key for each record and month. A plain join takes any index
+-- that begins with the account, since bucket and account look independent to the planner:
+-- a thousand records of an account that has 300,000 took 32 s, and so 4 ms. ORDER BY is what
+-- leaves it no choice.
 CREATE TEMPORARY TABLE known_usage AS
 SELECT
     resolved_usage.line,
-    usage_record.occurred_at,
-    usage_record.meter_id,
-    usage_record.quantity
+    nearest.occurred_at,
+    nearest.meter_id,
+    nearest.quantity
 FROM pg_temp.resolved_usage
-INNER JOIN pgbill.usage_record USING (bucket, account_id, key);
+CROSS JOIN LATERAL (
+    SELECT
+        usage_record.key,
+        usage_record.occurred_at,
+        usage_record.meter_id,
+        usage_record.quantity
+    FROM pgbill.usage_record
+    WHERE usage_record.bucket = resolved_usage.bucket
+        AND usage_record.account_id = resolved_usage.account_id
+        AND usage_record.key >= resolved_usage.key
+    ORDER BY usage_record.key
+    LIMIT 1
+) AS nearest
+WHERE nearest.key = resolved_usage.key;
+
+-- name: forget_known
+DROP TABLE pg_temp.known_usage;
 
 -- name: conflicts
 -- A key that was imported before must have come with the same data.

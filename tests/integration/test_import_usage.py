@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg import Connection
+from psycopg import Connection, sql
 
 from pgbill import importing, roles
 from pgbill import usage as usage_file
@@ -14,7 +14,7 @@ from pgbill.importing import Report
 from tests import builders
 from tests.actors import Threads, connect, wait_for, wait_until_blocked
 from tests.inputs import Row, refusals, rows, write_csv, write_jsonl
-from tests.shop import Shop, findings, value, values
+from tests.shop import Shop, findings, run_sql, value, values
 
 RECORD: Row = {
     "key": "u-1",
@@ -318,8 +318,8 @@ def test_all_of_a_file_or_nothing_whatever_happens(
     """A connection that breaks before the commit leaves nothing behind."""
     write = usage_file.write
 
-    def write_and_die(conn: Connection[Any], staged: Any) -> Any:  # noqa: ANN401
-        write(conn, staged)
+    def write_and_die(conn: Connection[Any], staged: Any, **options: Any) -> None:  # noqa: ANN401
+        write(conn, staged, **options)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(usage_file, "write", write_and_die)
@@ -334,3 +334,50 @@ def test_all_of_a_file_or_nothing_whatever_happens(
         monkeypatch.undo()
         assert load(conn, tmp_path, RECORD).new == 1
         assert findings(conn) == {}
+
+
+def test_a_key_that_another_import_brings_meanwhile_is_checked_again(
+    dsn: str, tmp_path: Path
+) -> None:
+    one = write_csv(tmp_path / "one.csv", [RECORD])
+    two = write_csv(tmp_path / "two.csv", [RECORD | {"quantity": "2"}])
+    with (
+        contextlib.closing(connect(dsn, roles.OWNER)) as first,
+        contextlib.closing(connect(dsn, roles.OWNER)) as second,
+        contextlib.closing(connect(dsn, roles.OWNER)) as observer,
+        Threads() as threads,
+    ):
+        open_shop(observer)
+        builders.usage(observer, builders.find(observer, "a-2"), 1)
+        with first.transaction():
+            importing.usage(first, one)
+            waiting = threads.start(refusals, importing.usage, second, two)
+            wait_until_blocked(observer, second)
+
+        assert wait_for(waiting) == [
+            "two.csv:2: key: u-1 was imported before with another quantity: 1.5"
+        ]
+
+
+def test_known_keys_are_looked_up_by_the_primary_key(
+    conn: Connection[Any], tmp_path: Path
+) -> None:
+    """Another index reads all of an account for each record: 32 s instead of 4 ms."""
+    open_shop(conn)
+    load(conn, tmp_path, *(RECORD | {"key": f"u-{it:05}"} for it in range(5_000)))
+    queries = usage_file.LAYOUT.queries
+    conn.execute(queries["create"])
+    run_sql(
+        conn,
+        "INSERT INTO pg_temp.staged_usage"
+        " SELECT number, 'v-' || number, 'a-1', 'gb', 1, now()"
+        " FROM generate_series(1, 100) AS number",
+    )
+    conn.execute(queries["resolve"])
+    conn.execute("ANALYZE pg_temp.resolved_usage")
+
+    plan = [row[0] for row in conn.execute(sql.SQL("EXPLAIN ") + queries["find_known"])]
+
+    scans = [line for line in plan if "Scan" in line and "usage_record" in line]
+    assert scans
+    assert all("_pkey" in line for line in scans), plan
