@@ -14,7 +14,7 @@ from typing import Any
 from psycopg import Connection, sql
 
 from pgbill import db
-from pgbill.errors import UsageError
+from pgbill.errors import SchemaError, UsageError
 
 _QUERIES = db.Queries("audit")
 _SCHEMA = "pgbill_audit"
@@ -56,11 +56,14 @@ def choose(known: list[View], name: str | None) -> list[View]:
     """Return the view of that name, or all of them.
 
     Raises:
+        SchemaError: There is none at all.
         UsageError: There is none of that name.
     """
+    if not known:
+        raise SchemaError("the database has no audits.", hint="Run pgbill migrate.")
     chosen = [view for view in known if name in {None, view.name}]
     if not chosen:
-        names = ", ".join(view.name for view in known) or "none: run pgbill migrate"
+        names = ", ".join(view.name for view in known)
         raise UsageError(f"there is no audit {name}. Known are: {names}.")
     return chosen
 
