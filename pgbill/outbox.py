@@ -80,6 +80,8 @@ class MessageState:
     reply_text: str | None
     due_at: datetime | None
     retry_of: int | None
+    retry_reason: str | None
+    retried_by: str | None
     retried_as: int | None
 
 

@@ -99,7 +99,8 @@ def show(message_id: MessageId, *, json: output.AsJson = False) -> None:
         output.as_json({**asdict(message), "attempts": rows})
         return
     facts = {**_row(message), "mode": message.mode, "channel": message.channel}
-    facts |= {"retry_of": message.retry_of, "retried_as": message.retried_as}
+    for name in ("retry_of", "retry_reason", "retried_by", "retried_as"):
+        facts[name] = getattr(message, name)
     output.table(
         [
             {"name": _COLUMNS.get(name, name.replace("_", " ")), "value": value}

@@ -63,6 +63,8 @@ SELECT
     outbox_state.reply_text,
     outbox_state.due_at,
     outbox_state.retry_of,
+    outbox_state.retry_reason,
+    outbox_state.retried_by,
     outbox_state.retried_as
 FROM pgbill.outbox_state
 WHERE (NOT :only_open::boolean OR outbox_state.closed_at IS NULL)

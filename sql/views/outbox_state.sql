@@ -20,6 +20,8 @@ SELECT
     message.created_at,
     message.closed_at,
     message.retry_of,
+    message.retry_reason,
+    message.retried_by,
     retry.message_id AS retried_as,
     coalesce(attempt.attempt_no, 0) AS attempt_count,
     nullif(message.due_at, 'infinity') AS due_at,
@@ -75,4 +77,6 @@ COMMENT ON COLUMN pgbill.outbox_state.reply_text IS
 COMMENT ON COLUMN pgbill.outbox_state.due_at IS
 'When it is tried next, unless it is closed; null: only after a person has resolved it.';
 COMMENT ON COLUMN pgbill.outbox_state.retry_of IS 'The failed message that it repeats, or null.';
+COMMENT ON COLUMN pgbill.outbox_state.retry_reason IS 'Why it repeats that message, or null.';
+COMMENT ON COLUMN pgbill.outbox_state.retried_by IS 'Who wanted it repeated, or null.';
 COMMENT ON COLUMN pgbill.outbox_state.retried_as IS 'The message that repeats it, or null.';

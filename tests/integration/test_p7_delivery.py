@@ -348,6 +348,7 @@ def test_a_failed_message_is_retried_as_another(relay: Relay, account: Account) 
     new, old = post.states(relay.conn, account)
     assert (new.message_id, new.retry_of) == (new_id, failed.message_id)
     assert (new.state, new.address) == ("pending", "right@example.com")
+    assert (new.retry_reason, new.retried_by) == ("mistyped", "clerk@office")
     assert (old.state, old.retried_as) == ("failed", new_id)
     relay.deliver(account, "accepted")
     assert findings(relay.conn) == {}
