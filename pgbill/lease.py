@@ -95,7 +95,7 @@ class _Renewed:
 
 @dataclass(frozen=True, slots=True)
 class _Settled:
-    is_ours: bool
+    is_ours: bool | None
 
 
 def due_buckets(conn: Connection[Any], scope: Scope) -> list[DueBucket]:
@@ -191,8 +191,14 @@ def release(
     )
 
 
-def settle(conn: Connection[Any], lease: Lease) -> bool:
-    """Release a lease whose period is closed already; false if it is lost."""
+def settle(
+    conn: Connection[Any], lease: Lease
+) -> Literal["settled", "lost", "not_closed"]:
+    """Release a lease whose period is closed already.
+
+    Returns:
+        not_closed: nothing was released, the lease is ours, and its period is open.
+    """
     settled = db.fetch_one(
         conn,
         _QUERIES["settle"],
@@ -201,7 +207,9 @@ def settle(conn: Connection[Any], lease: Lease) -> bool:
         account_id=lease.account_id,
         token=lease.fencing_token,
     )
-    return settled is not None and settled.is_ours
+    if settled is None or settled.is_ours is None:
+        return "not_closed"
+    return "settled" if settled.is_ours else "lost"
 
 
 def abandon(

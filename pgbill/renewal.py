@@ -75,6 +75,7 @@ class Renewal:
         self._on_loss = on_loss
         self._held: dict[Account, _Held] = {}
         self._losses: list[Loss] = []
+        self._has_untold = False
         self._guard = threading.Lock()
         self._stopped = threading.Event()
         self._conn: Connection[Any] | None = None
@@ -116,6 +117,8 @@ class Renewal:
         """Tell whether the lease may still be worked on, by all that is known here."""
         with self._guard:
             self._give_up_overdue(clock.seconds())
+            # Whoever asks is not in a statement that could be cancelled.
+            self._has_untold = False
             known = self._held.get(held.account)
             return known is not None and known.lease == held
 
@@ -139,6 +142,7 @@ class Renewal:
     def _lose(self, loss: Loss) -> None:
         self._held.pop(loss.lease.account, None)
         self._losses.append(loss)
+        self._has_untold = True
 
     def _run(self) -> None:
         wait = self._terms.every
@@ -158,8 +162,10 @@ class Renewal:
         succeeded = self._renew(leases)
         with self._guard:
             self._give_up_overdue(clock.seconds())
-            has_losses = bool(self._losses)
-        if has_losses:
+            # Told once: the others of the batch are worked on again from the beginning,
+            # and would be cancelled at each renewal.
+            has_untold, self._has_untold = self._has_untold, False
+        if has_untold:
             self._on_loss()
         return succeeded
 

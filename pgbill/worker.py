@@ -33,6 +33,7 @@ _IDLE_AT_MOST_SECONDS = 2.0
 _RETRY_SECONDS = 1.0
 _RECONNECT_SECONDS = 30.0
 _DATE_RETRIES = 20
+_START_AGAIN = "Start the run again when it is there; it continues."
 
 # What the data of an account can cause, and another account need not suffer for.
 _REFUSED = (
@@ -40,6 +41,8 @@ _REFUSED = (
     errors.IntegrityError,
     errors.DataError,
     errors.InternalError,
+    errors.ProgramLimitExceeded,
+    errors.StatementTooComplex,
 )
 
 
@@ -96,6 +99,8 @@ class Shift:
         self._stopping = threading.Event()
         self._conn: Connection[Any] | None = None
         self._is_billing = False
+        self._is_interrupted = False
+        self._failing_since: float | None = None
         self._buckets: list[int] = []
         self._suspects: list[Lease] = []
         self._tally = Tally()
@@ -108,23 +113,30 @@ class Shift:
         """Work until nothing is due.
 
         Raises:
-            TemporaryError: The database went away and did not come back.
+            TemporaryError: The database went away and did not come back, or it answers
+                and fails.
         """
-        with self._renewal:
-            idle_seconds = _IDLE_SECONDS
-            while not self._stopping.is_set():
-                try:
-                    if batch := self._claim():
-                        idle_seconds = _IDLE_SECONDS
-                        self._work(batch)
-                    elif not self._wait(idle_seconds):
-                        break
-                    else:
-                        idle_seconds = min(2 * idle_seconds, self._idle_at_most)
-                except (errors.OperationalError, TemporaryError) as error:
-                    self._recover(error)
-            self._give_back(self._suspects)
-        self._disconnect()
+        try:
+            with self._renewal:
+                self._work_off()
+                self._give_back(self._suspects)
+        finally:
+            self._disconnect()
+
+    def _work_off(self) -> None:
+        idle_seconds = _IDLE_SECONDS
+        while not self._stopping.is_set():
+            try:
+                if batch := self._claim():
+                    idle_seconds = _IDLE_SECONDS
+                    self._work(batch)
+                    self._failing_since = None
+                elif not self._wait(idle_seconds):
+                    break
+                else:
+                    idle_seconds = min(2 * idle_seconds, self._idle_at_most)
+            except (errors.OperationalError, TemporaryError) as error:
+                self._recover(error)
 
     @property
     def _idle_at_most(self) -> float:
@@ -148,6 +160,7 @@ class Shift:
         """Cancel the statement that bills: a lease is lost. Called by the renewal."""
         conn = self._conn
         if self._is_billing and conn is not None:
+            self._is_interrupted = True
             with contextlib.suppress(psycopg.Error):
                 conn.cancel_safe(timeout=5)
 
@@ -218,12 +231,14 @@ class Shift:
         try:
             billed = self._commit(live)
         except errors.QueryCanceled as error:
-            # If a lease was lost meanwhile, the others go on; else somebody else has
-            # cancelled it, a statement_timeout say.
-            if all(self._renewal.is_live(each) for each in live):
-                self._divide(live, error)
-            else:
+            # If it was our renewal, the others go on: even if the cancel came late, and
+            # hit another statement than it was meant for. Else it was somebody else, a
+            # statement_timeout say.
+            if self._is_interrupted:
+                self._is_interrupted = False
                 self._bill(live)
+            else:
+                self._divide(live, error)
         except _REFUSED as error:
             self._divide(live, error)
         else:
@@ -269,18 +284,21 @@ class Shift:
         """Find out what the refusal of a single account means."""
         if isinstance(error, LeaseLostError):
             self._lose(held)
-        elif isinstance(error, errors.UniqueViolation):
-            # It is closed already: by whom does not matter, if the lease is ours.
-            if lease.settle(self._connection(), held):
+            return
+        if isinstance(error, errors.UniqueViolation):
+            # Closed already? By whom does not matter, if the lease is ours.
+            found = lease.settle(self._connection(), held)
+            if found == "settled":
                 self._renewal.drop([held])
-            else:
+                return
+            if found == "lost":
                 self._lose(held)
-        else:
-            reason = str(error)
-            if isinstance(error, psycopg.Error):
-                reason = error.diag.message_primary or reason
-            self._tally.failed += 1
-            self._release([Release(held, "failed", reason)])
+                return
+        reason = str(error)
+        if isinstance(error, psycopg.Error):
+            reason = error.diag.message_primary or reason
+        self._tally.failed += 1
+        self._release([Release(held, "failed", reason)])
 
     def _lose(self, held: Lease) -> None:
         self._renewal.drop([held])
@@ -316,22 +334,37 @@ class Shift:
         """Connect again, and give back all that is held: what had committed is not.
 
         Raises:
-            TemporaryError: The database stayed away.
+            TemporaryError: The database stayed away, or answers and fails, as it does
+                when its disk is full.
         """
-        _log.warning("the connection was lost: %s", error)
-        deadline = time.monotonic() + _RECONNECT_SECONDS
-        while True:
-            self._disconnect()
-            try:
-                self._give_back(self._renewal.held())
-            except (TemporaryError, errors.OperationalError):
-                if time.monotonic() > deadline or self._stopping.is_set():
-                    raise TemporaryError(
-                        "the database went away and did not come back.",
-                        hint="Start the run again when it is there; it continues.",
-                    ) from error
-                self._stopping.wait(_RETRY_SECONDS)
-            else:
-                self._suspects.clear()
-                self._buckets.clear()
-                return
+        _log.warning("the database failed: %s", error)
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
+        else:
+            self._stopping.wait(_RETRY_SECONDS)
+        while not self._is_back():
+            if self._fails_too_long or self._stopping.is_set():
+                raise TemporaryError(
+                    "the database went away and did not come back.", hint=_START_AGAIN
+                ) from error
+            self._stopping.wait(_RETRY_SECONDS)
+        self._suspects.clear()
+        self._buckets.clear()
+        if self._fails_too_long:
+            told = str(error).partition("\n")[0]
+            raise TemporaryError(
+                f"the database fails again and again: {told}.", hint=_START_AGAIN
+            ) from error
+
+    @property
+    def _fails_too_long(self) -> bool:
+        since = self._failing_since
+        return since is not None and time.monotonic() > since + _RECONNECT_SECONDS
+
+    def _is_back(self) -> bool:
+        self._disconnect()
+        try:
+            self._give_back(self._renewal.held())
+        except (TemporaryError, errors.OperationalError):
+            return False
+        return True
