@@ -70,9 +70,9 @@ class Running:
         """Send a signal to the whole group, as a terminal does."""
         os.killpg(self.process.pid, number)
 
-    def wait(self, text: str = "") -> Done:
+    def wait(self, text: str = "", *, seconds: float = PATIENCE_SECONDS) -> Done:
         """Wait for its end; `text` is what it reads from stdin."""
-        stdout, stderr = self.process.communicate(text, PATIENCE_SECONDS)
+        stdout, stderr = self.process.communicate(text, seconds)
         return Done(self.process.returncode, stdout, stderr)
 
 
@@ -111,10 +111,12 @@ class Pgbill:
         )
         return Running(process)
 
-    def __call__(self, *arguments: str, text: str = "") -> Done:
+    def __call__(
+        self, *arguments: str, text: str = "", seconds: float = PATIENCE_SECONDS
+    ) -> Done:
         """Run a command that reads `text` from stdin, and wait for its end."""
         with self.start(*arguments) as started:
-            return started.wait(text)
+            return started.wait(text, seconds=seconds)
 
     def _environment(self) -> dict[str, str]:
         dsn = {} if self.dsn is None else {"PGBILL_DSN": self.dsn}
