@@ -44,9 +44,9 @@ def written_usage(conn: Connection[Any], *records: Record) -> Generator[None]:
         reading.opened(path, format_=None) as source,
         staging.loaded(conn, usage_file.LAYOUT, source) as staged,
     ):
-        usage_file.prepare(conn, staged)
+        last_seq = usage_file.prepare(conn, staged)
         with conn.transaction():
-            usage_file.write(conn, staged)
+            usage_file.write(conn, staged, last_seq=last_seq)
             yield
 
 

@@ -46,12 +46,7 @@ def run_shift(work: Job, prepare: Callable[[Shift], object] | None = None) -> Ta
     A shift that does not end in time is told to stop, and fails the test.
     """
     total = Tally()
-
-    def report(tally: Tally) -> None:
-        for field in Tally.__dataclass_fields__:
-            setattr(total, field, getattr(total, field) + getattr(tally, field))
-
-    shift = Shift(work, report)
+    shift = Shift(work, lambda tally: add(total, tally))
     if prepare is not None:
         prepare(shift)
     too_late = threading.Event()
@@ -68,3 +63,9 @@ def run_shift(work: Job, prepare: Callable[[Shift], object] | None = None) -> Ta
         timer.cancel()
     assert not too_late.is_set(), "the shift did not come to its end"
     return total
+
+
+def add(total: Tally, tally: Tally) -> None:
+    """Add what was reported."""
+    for field in Tally.__dataclass_fields__:
+        setattr(total, field, getattr(total, field) + getattr(tally, field))

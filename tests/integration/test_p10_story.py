@@ -169,13 +169,13 @@ def test_an_event_says_who_when_and_in_which_run(conn: Connection[Any]) -> None:
 
 def test_an_alert_says_who_had_it_and_who_has_it_now(conn: Connection[Any]) -> None:
     account = Shop.open(conn).account(conn)
-    Actor(conn, "host-a:17").claim_one(account, ttl_seconds=EXPIRED)
-    Actor(conn, "host-b:4").claim_one(account)
+    had = Actor(conn, "host-a:17").claim_one(account, ttl_seconds=EXPIRED)
+    has = Actor(conn, "host-b:4").claim_one(account)
 
     summary: str = value(conn, "SELECT summary FROM pgbill.alert")
 
-    assert summary.startswith("the lease of host-a:17 (token ")
-    assert summary.endswith("before its holder was done: host-b:4 took over")
+    for told in ("host-a:17", "host-b:4", had.fencing_token, has.fencing_token):
+        assert str(told) in summary
 
 
 def test_a_hard_limit_is_an_alert(conn: Connection[Any]) -> None:
@@ -191,9 +191,10 @@ def test_a_hard_limit_is_an_alert(conn: Connection[Any]) -> None:
         hard_limit=True,
     )
 
-    assert conn.execute("SELECT kind, summary FROM pgbill.alert").fetchall() == [
-        ("hard_limit", "worker dropped the account: it took longer than 30 min")
-    ]
+    summary: str = value(
+        conn, "SELECT summary FROM pgbill.alert WHERE kind = 'hard_limit'"
+    )
+    assert "it took longer than 30 min" in summary
 
 
 def test_times_follow_the_order_of_the_events(conn: Connection[Any]) -> None:

@@ -294,10 +294,20 @@ def test_a_period_that_was_closed_by_hand_is_settled(conn: Connection[Any]) -> N
         held.fencing_token,
     )
 
-    assert lease.settle(conn, held)
+    assert lease.settle(conn, held) == "settled"
 
     assert lease_row(conn, account)["due_on"] == FEBRUARY.isoformat()
-    assert not lease.settle(conn, held)
+    assert lease.settle(conn, held) == "lost"
+
+
+def test_a_period_that_is_open_is_not_settled(conn: Connection[Any]) -> None:
+    account = Shop.open(conn).account(conn)
+    worker = Actor(conn)
+    held = worker.claim_one(account)
+
+    assert lease.settle(conn, held) == "not_closed"
+
+    assert worker.outcomes(held) == ["invoiced"]
 
 
 def test_what_is_due_is_counted_without_what_has_failed_or_is_parked(
