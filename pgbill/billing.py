@@ -27,9 +27,9 @@ from pgbill.config import Settings
 from pgbill.crew import Crew, Ended
 from pgbill.errors import ConfigError, TemporaryError, UsageError
 from pgbill.issuing import Policy
+from pgbill.job import Job, Tally, TaxService
 from pgbill.lease import Scope
 from pgbill.renewal import Terms
-from pgbill.worker import Job, Tally
 
 _QUERIES = db.Queries("billing")
 _LISTEN_SECONDS = 0.2
@@ -381,6 +381,18 @@ def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
     return opened
 
 
+def _tax_service(settings: Settings) -> TaxService | None:
+    if settings.tax_url is None:
+        return None
+    token = settings.tax_token
+    return TaxService(
+        settings.tax_url,
+        token.get_secret_value() if token is not None else None,
+        settings.tax_timeout_seconds,
+        settings.tax_in_flight,
+    )
+
+
 def _jobs(dsn: str, settings: Settings, request: Request, scope: Scope) -> list[Job]:
     terms = Terms(
         ttl=settings.lease_ttl_seconds,
@@ -402,6 +414,7 @@ def _jobs(dsn: str, settings: Settings, request: Request, scope: Scope) -> list[
             terms=terms,
             batch_size=settings.batch_size,
             first_bucket=number * _BUCKETS // request.workers,
+            tax=_tax_service(settings),
         )
         for number in range(request.workers)
     ]

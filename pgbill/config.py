@@ -57,6 +57,11 @@ class Settings(BaseSettings):
     workers: int = Field(default=8, ge=1, le=64)
     batch_size: int = Field(default=100, ge=1, le=10_000)
 
+    tax_url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    tax_token: SecretStr | None = None
+    tax_timeout_seconds: _Seconds = 300
+    tax_in_flight: int = Field(default=64, ge=1, le=1_000)
+
     smtp_host: str = "localhost"
     smtp_port: int = Field(default=25, ge=1, le=65_535)
     smtp_username: str | None = None

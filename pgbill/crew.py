@@ -19,8 +19,9 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any, cast
 
+from pgbill import taxing
 from pgbill.errors import PgbillError, TemporaryError
-from pgbill.worker import Job, Shift, Tally
+from pgbill.job import Job, Tally
 
 _CONTEXT = multiprocessing.get_context("fork")
 
@@ -112,7 +113,7 @@ def _work(
     # The parent's ends: while a worker keeps them, no pipe breaks when the parent dies.
     for each in inherited:
         each.close()
-    shift = Shift(job, pipe.send)
+    shift = taxing.shift(job, pipe.send)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         shift.stop()

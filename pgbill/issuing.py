@@ -46,6 +46,107 @@ class Billed:
         return self.bucket, self.account_id
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An account that is rated but for its tax, and what is to be asked."""
+
+    bucket: int
+    account_id: int
+    outcome: str | None
+    """None: it can go on; else failed or parked, for the reason in `problem`."""
+    problem: str | None
+    draft: str
+    period_end: date
+    account_key: str
+    question: str | None
+    """None: there is no line, so nothing to ask."""
+    question_hash: str | None
+    answer: str | None
+    """None: nobody has asked the same question before."""
+
+    @property
+    def account(self) -> Account:
+        """The key of the account."""
+        return self.bucket, self.account_id
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A lease with its draft and the answer, ready to be issued."""
+
+    lease: Lease
+    asked: Asked
+    answer: str
+
+
+def rate_and_question(
+    conn: Connection[Any], leases: Sequence[Lease], *, scope: Scope, policy: Policy
+) -> list[Asked]:
+    """Rate the accounts, and say what a tax service is to be asked. Writes nothing."""
+    return db.fetch_all(
+        conn,
+        _QUERIES["rate_and_question"],
+        Asked,
+        buckets=[each.bucket for each in leases],
+        account_ids=[each.account_id for each in leases],
+        through_on=scope.through_on,
+        max_due_periods=policy.max_due_periods,
+    )
+
+
+def keep_answers(
+    conn: Connection[Any], answered: Sequence[Answered], *, provider: str
+) -> None:
+    """Keep what the service has answered, so that nobody asks it again.
+
+    It commits; accounts whose lease is lost are passed over.
+    """
+    new = [
+        each
+        for each in answered
+        if each.asked.question is not None and each.asked.answer is None
+    ]
+    if not new:
+        return
+    db.execute(
+        conn,
+        _QUERIES["keep_tax_answers"],
+        buckets=[each.lease.bucket for each in new],
+        account_ids=[each.lease.account_id for each in new],
+        tokens=[each.lease.fencing_token for each in new],
+        period_ends=[each.asked.period_end for each in new],
+        hashes=[each.asked.question_hash for each in new],
+        questions=[each.asked.question for each in new],
+        answers=[each.answer for each in new],
+        provider=provider,
+    )
+
+
+def issue(
+    conn: Connection[Any],
+    answered: Sequence[Answered],
+    *,
+    scope: Scope,
+    worker: Worker,
+    policy: Policy,
+) -> list[Billed]:
+    """Issue invoices from drafts and their tax; as `bill` otherwise."""
+    return db.fetch_all(
+        conn,
+        _QUERIES["issue"],
+        Billed,
+        buckets=[each.lease.bucket for each in answered],
+        account_ids=[each.lease.account_id for each in answered],
+        tokens=[each.lease.fencing_token for each in answered],
+        drafts=[each.asked.draft for each in answered],
+        answers=[each.answer for each in answered],
+        worker_id=worker.worker_id,
+        run_id=scope.run_id,
+        mode=policy.mode,
+        issue_on=policy.issue_on,
+    )
+
+
 def bill(
     conn: Connection[Any],
     leases: Sequence[Lease],

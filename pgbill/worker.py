@@ -13,8 +13,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -22,9 +21,10 @@ from psycopg import Connection, errors
 
 from pgbill import clock, db, issuing, lease
 from pgbill.errors import IssueDateError, LeaseLostError, TemporaryError
-from pgbill.issuing import Billed, Policy
-from pgbill.lease import Lease, Release, Scope, Worker
-from pgbill.renewal import Loss, Renewal, Terms
+from pgbill.issuing import Billed
+from pgbill.job import Job, Report, Tally
+from pgbill.lease import Lease, Release, Worker
+from pgbill.renewal import Loss, Renewal
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _DATE_RETRIES = 20
 _START_AGAIN = "Start the run again when it is there; it continues."
 
 # What the data of an account can cause, and another account need not suffer for.
-_REFUSED = (
+REFUSED = (
     LeaseLostError,
     errors.IntegrityError,
     errors.DataError,
@@ -44,47 +44,6 @@ _REFUSED = (
     errors.ProgramLimitExceeded,
     errors.StatementTooComplex,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What a worker is told, all of it; it crosses a process boundary."""
-
-    dsn: str
-    scope: Scope
-    policy: Policy
-    terms: Terms
-    batch_size: int
-    first_bucket: int
-    """Where this worker begins, so that workers do not queue for the same bucket."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of accounts since the last report."""
-
-    invoiced: int = 0
-    nothing_to_bill: int = 0
-    failed: int = 0
-    parked: int = 0
-    lost: int = 0
-    given_back: int = 0
-
-    @property
-    def done_count(self) -> int:
-        """Accounts that the run need not look at again."""
-        return self.invoiced + self.nothing_to_bill + self.failed + self.parked
-
-    def count(self, billed: Sequence[Billed]) -> None:
-        """Add what the database has answered."""
-        outcomes = [each.outcome for each in billed]
-        self.invoiced += outcomes.count("invoiced")
-        self.nothing_to_bill += outcomes.count("nothing_to_bill")
-        self.failed += outcomes.count("failed")
-        self.parked += outcomes.count("parked")
-
-
-Report = Callable[[Tally], None]
 
 
 class Shift:
@@ -104,6 +63,7 @@ class Shift:
         self._buckets: list[int] = []
         self._suspects: list[Lease] = []
         self._tally = Tally()
+        self._idle_seconds = _IDLE_SECONDS
 
     def stop(self) -> None:
         """Finish what is being committed, give the rest back, and end."""
@@ -118,29 +78,26 @@ class Shift:
         """
         try:
             with self._renewal:
-                self._work_off()
-                self._give_back(self._suspects)
+                self._work_through()
         finally:
             self._disconnect()
 
-    def _work_off(self) -> None:
-        idle_seconds = _IDLE_SECONDS
+    def _work_through(self) -> None:
         while not self._stopping.is_set():
             try:
-                if batch := self._claim():
-                    idle_seconds = _IDLE_SECONDS
-                    self._work(batch)
-                    self._failing_since = None
-                elif not self._wait(idle_seconds):
+                if not self._turn():
                     break
-                else:
-                    idle_seconds = min(2 * idle_seconds, self._idle_at_most)
             except (errors.OperationalError, TemporaryError) as error:
                 self._recover(error)
+        self._give_back(self._renewal.held())
 
-    @property
-    def _idle_at_most(self) -> float:
-        return min(_IDLE_AT_MOST_SECONDS, self._job.terms.ttl / 4)
+    def _turn(self) -> bool:
+        """Do some work, or wait for some; false if nothing is due."""
+        if batch := self._claim(self._job.batch_size):
+            self._work(batch)
+            self._failing_since = None
+            return True
+        return self._wait()
 
     def _connect(self) -> Connection[Any]:
         return db.connect(self._job.dsn, role="pgbill_worker", application="worker")
@@ -164,14 +121,13 @@ class Shift:
             with contextlib.suppress(psycopg.Error):
                 conn.cancel_safe(timeout=5)
 
-    def _claim(self) -> list[Lease]:
+    def _claim(self, size: int) -> list[Lease]:
         """Claim a batch, from as many buckets as it takes; or one suspect, alone."""
         if self._suspects:
             return [self._suspects.pop()]
         if not self._buckets:
             self._buckets = self._find_work()
         batch: list[Lease] = []
-        size = self._job.batch_size
         while self._buckets and len(batch) < size and not self._stopping.is_set():
             claimed = self._claim_from(self._buckets[0], limit=size - len(batch))
             if claimed and claimed[0].is_suspect:
@@ -194,6 +150,8 @@ class Shift:
             max_attempts=self._job.policy.max_attempts,
         )
         self._renewal.hold(claimed, since=since)
+        if claimed:
+            self._idle_seconds = _IDLE_SECONDS
         return claimed
 
     def _find_work(self) -> list[int]:
@@ -203,11 +161,13 @@ class Shift:
         first = self._job.first_bucket
         return [b for b in buckets if b >= first] + [b for b in buckets if b < first]
 
-    def _wait(self, seconds: float) -> bool:
+    def _wait(self) -> bool:
         """Wait for leases that others hold: they may die. False if nothing is due."""
         if not lease.due_buckets(self._connection(), self._job.scope):
             return False
-        self._stopping.wait(seconds)
+        self._stopping.wait(self._idle_seconds)
+        at_most = min(_IDLE_AT_MOST_SECONDS, self._job.terms.ttl / 4)
+        self._idle_seconds = min(2 * self._idle_seconds, at_most)
         return True
 
     def _work(self, batch: list[Lease]) -> None:
@@ -215,9 +175,12 @@ class Shift:
             self._give_back(batch)
             return
         self._bill(batch)
+        self._drop_losses()
+        self._hand_in()
+
+    def _drop_losses(self) -> None:
         for loss in self._renewal.take_losses():
             self._abandon(loss)
-        self._hand_in()
 
     def _hand_in(self) -> None:
         tally, self._tally = self._tally, Tally()
@@ -239,7 +202,7 @@ class Shift:
                 self._bill(live)
             else:
                 self._divide(live, error)
-        except _REFUSED as error:
+        except REFUSED as error:
             self._divide(live, error)
         else:
             self._take(live, billed)
@@ -258,19 +221,22 @@ class Shift:
         try:
             for attempt in range(_DATE_RETRIES):
                 try:
-                    return issuing.bill(
-                        self._connection(),
-                        live,
-                        scope=self._job.scope,
-                        worker=self.worker,
-                        policy=self._job.policy,
-                    )
+                    return self._ask_database(live)
                 except (IssueDateError, errors.DeadlockDetected):
                     if attempt == _DATE_RETRIES - 1:
                         raise
             raise AssertionError  # pragma: no cover
         finally:
             self._is_billing = False
+
+    def _ask_database(self, live: Sequence[Lease]) -> list[Billed]:
+        return issuing.bill(
+            self._connection(),
+            live,
+            scope=self._job.scope,
+            worker=self.worker,
+            policy=self._job.policy,
+        )
 
     def _take(self, live: Sequence[Lease], billed: Sequence[Billed]) -> None:
         self._tally.count(billed)

@@ -24,6 +24,9 @@
 \ir functions/taxes_of.sql
 \ir functions/issue.sql
 \ir functions/bill.sql
+\ir functions/rate_and_question.sql
+\ir functions/with_tax.sql
+\ir functions/keep_tax_answers.sql
 \ir functions/due_message_buckets.sql
 \ir functions/claim_messages.sql
 \ir functions/renew_messages.sql

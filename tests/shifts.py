@@ -6,10 +6,12 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from pgbill import taxing
 from pgbill.issuing import Policy
+from pgbill.job import Job, Tally, TaxService
 from pgbill.lease import Account, Scope
 from pgbill.renewal import Terms
-from pgbill.worker import Job, Shift, Tally
+from pgbill.worker import Shift
 from tests.shop import FIRST_DAY
 
 PATIENCE_SECONDS = 30.0
@@ -26,6 +28,7 @@ def job(
     hard_limit: float = 1800,
     batch_size: int = 100,
     first_bucket: int = 0,
+    tax: TaxService | None = None,
     **policy: Any,  # noqa: ANN401
 ) -> Job:
     """Describe the work of a worker; leases are renewed three times in their life."""
@@ -37,6 +40,7 @@ def job(
         terms=Terms(ttl, every or ttl / 3, min(5, ttl / 4), hard_limit),
         batch_size=batch_size,
         first_bucket=first_bucket,
+        tax=tax,
     )
 
 
@@ -46,7 +50,7 @@ def run_shift(work: Job, prepare: Callable[[Shift], object] | None = None) -> Ta
     A shift that does not end in time is told to stop, and fails the test.
     """
     total = Tally()
-    shift = Shift(work, lambda tally: add(total, tally))
+    shift = taxing.shift(work, lambda tally: add(total, tally))
     if prepare is not None:
         prepare(shift)
     too_late = threading.Event()

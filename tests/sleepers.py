@@ -17,8 +17,9 @@ from datetime import date
 
 from pgbill.crew import Crew
 from pgbill.issuing import Billed
+from pgbill.job import Tally
 from pgbill.lease import Lease
-from pgbill.worker import Shift, Tally
+from pgbill.worker import Shift
 from tests.shifts import add, job
 
 _WORKERS = 8

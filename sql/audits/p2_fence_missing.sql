@@ -8,7 +8,8 @@ FROM (
     ('invoice'),
     ('invoice_line'),
     ('invoice_tax'),
-    ('invoice_cancellation')
+    ('invoice_cancellation'),
+    ('tax_answer')
 ) AS fenced (table_name)
 WHERE NOT EXISTS (
     SELECT

@@ -16,6 +16,7 @@ WITH frozen AS (
         ('invoice_tax', TRUE),
         ('invoice_number', TRUE),
         ('invoice_cancellation', TRUE),
+        ('tax_answer', TRUE),
         ('seller_snapshot', TRUE),
         ('usage_record', TRUE),
         ('usage_watermark', TRUE),

@@ -1,5 +1,6 @@
 -- Rate the earliest open period of accounts: gather what it is made of, price it, and look
--- up the tax rates. It writes nothing and locks nothing, so that a preview may use it too.
+-- up the tax rates, unless a service is to be asked for them. It writes nothing and locks
+-- nothing, so that a preview may use it too.
 --
 -- The watermark and the usage are read in ONE statement: usage that an import commits a
 -- moment later is late for this period, and is billed by the next.
@@ -12,7 +13,8 @@ CREATE OR REPLACE FUNCTION pgbill.rate(
     p_buckets integer[],
     p_account_ids bigint[],
     p_through_on date,
-    p_max_due_periods integer
+    p_max_due_periods integer,
+    p_tax_by_table boolean DEFAULT TRUE
 )
 RETURNS TABLE (
     bucket integer, account_id bigint, outcome text, problem text, draft pgbill.draft
@@ -92,7 +94,9 @@ BEGIN
         CASE
             WHEN bool_or(overdue.is_too_long) THEN 'parked'
             WHEN bool_or(part.kind IS NOT NULL AND version.unit_amount IS NULL)
-                OR bool_or(part.kind IS NOT NULL AND tax_rate.rate IS NULL) THEN 'failed'
+                OR bool_or(
+                    part.kind IS NOT NULL AND tax_rate.rate IS NULL AND p_tax_by_table
+                ) THEN 'failed'
         END,
         coalesce(
             min(
@@ -110,7 +114,9 @@ BEGIN
                     target.seller_country, target.buyer_country, target.buyer_status,
                     price.tax_class, upper(part.service_period) - 1
                 )
-            ) FILTER (WHERE part.kind IS NOT NULL AND tax_rate.rate IS NULL)
+            ) FILTER (
+                WHERE part.kind IS NOT NULL AND tax_rate.rate IS NULL AND p_tax_by_table
+            )
         ),
         ROW(
             min(target.period_start),
@@ -315,7 +321,8 @@ BEGIN
     ) AS version ON TRUE
     LEFT JOIN pgbill.tax_rate
         ON
-            target.buyer_country = tax_rate.buyer_country
+            p_tax_by_table
+            AND target.buyer_country = tax_rate.buyer_country
             AND price.tax_class = tax_rate.tax_class
             AND target.seller_country = tax_rate.seller_country
             AND target.buyer_status = tax_rate.buyer_status

@@ -17,8 +17,8 @@ from psycopg import Connection, conninfo, errors
 from pgbill import issuing, lease, roles, worker
 from pgbill.errors import IssueDateError, LeaseLostError, TemporaryError
 from pgbill.issuing import Billed
+from pgbill.job import Tally
 from pgbill.lease import Lease, Scope
-from pgbill.worker import Tally
 from tests import builders, by_hand, guards
 from tests.actors import EXPIRED, Actor, Threads, connect, expire, on_duty, wait_for
 from tests.builders import Account

@@ -1,0 +1,65 @@
+"""What a worker is told, and what it reports: all that crosses a process boundary."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pgbill.issuing import Billed, Policy
+from pgbill.lease import Scope
+from pgbill.renewal import Terms
+
+
+@dataclass(frozen=True, slots=True)
+class TaxService:
+    """A tax service, and how it is asked."""
+
+    url: str
+    token: str | None
+    timeout_seconds: float
+    in_flight: int
+
+    def __repr__(self) -> str:
+        """Leave the token out."""
+        return f"TaxService({self.url})"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker is told, all of it; it crosses a process boundary."""
+
+    dsn: str
+    scope: Scope
+    policy: Policy
+    terms: Terms
+    batch_size: int
+    first_bucket: int
+    """Where this worker begins, so that workers do not queue for the same bucket."""
+    tax: TaxService | None = None
+    """None: the table of tax rates."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of accounts since the last report."""
+
+    invoiced: int = 0
+    nothing_to_bill: int = 0
+    failed: int = 0
+    parked: int = 0
+    lost: int = 0
+    given_back: int = 0
+
+    @property
+    def done_count(self) -> int:
+        """Accounts that the run need not look at again."""
+        return self.invoiced + self.nothing_to_bill + self.failed + self.parked
+
+    def count(self, billed: Sequence[Billed]) -> None:
+        """Add what the database has answered."""
+        outcomes = [each.outcome for each in billed]
+        self.invoiced += outcomes.count("invoiced")
+        self.nothing_to_bill += outcomes.count("nothing_to_bill")
+        self.failed += outcomes.count("failed")
+        self.parked += outcomes.count("parked")
+
+
+Report = Callable[[Tally], None]

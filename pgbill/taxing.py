@@ -1,0 +1,181 @@
+"""Work on a run whose tax a service computes: claim, rate, ask, issue.
+
+The worker keeps many questions in flight and issues in batches what has been answered,
+so that a slow answer holds up nobody else; meanwhile all their leases are renewed. It
+claims no more than it can ask, so ten thousand waiting accounts need no more memory
+than a few. An answer is kept before it is used: a successor does not ask again.
+"""
+
+from collections.abc import Sequence
+
+from psycopg import errors
+
+from pgbill import issuing
+from pgbill.issuing import Answered, Asked, Billed
+from pgbill.job import Job, Report, TaxService
+from pgbill.lease import Account, Lease, Release
+from pgbill.tax import Desk, HttpTax, Question
+from pgbill.worker import REFUSED, Shift
+
+_LISTEN_SECONDS = 0.05
+_NOTHING_TO_ASK = "{}"
+
+
+def shift(job: Job, report: Report) -> Shift:
+    """Return the worker that a job needs."""
+    return Shift(job, report) if job.tax is None else TaxShift(job, report, job.tax)
+
+
+class TaxShift(Shift):
+    """A worker that asks a tax service between rating and issuing."""
+
+    def __init__(self, job: Job, report: Report, service: TaxService) -> None:
+        """Open the desk; nobody is asked yet."""
+        super().__init__(job, report)
+        provider = HttpTax(
+            service.url,
+            token=service.token,
+            timeout_seconds=service.timeout_seconds,
+            in_flight=service.in_flight,
+        )
+        self._desk = Desk(provider, in_flight=service.in_flight)
+        self._waiting: dict[Lease, Asked] = {}
+        self._ready: dict[Account, Answered] = {}
+
+    def run(self) -> None:
+        """Work until nothing is due, and hang up on the service at the end."""
+        try:
+            super().run()
+        finally:
+            self._desk.close()
+
+    def _turn(self) -> bool:
+        """Ask for what is new, issue what is answered, drop what is lost."""
+        size = min(self._desk.free_count, self._job.batch_size)
+        batch = self._claim(size) if size else []
+        if batch:
+            self._ask(batch)
+        elif not self._waiting and not self._ready:
+            return self._wait()
+        self._listen(0 if batch else _LISTEN_SECONDS)
+        if self._stopping.is_set():
+            self._give_back(self._renewal.held())
+        self._issue_ready()
+        self._drop_losses()
+        self._forget_lost()
+        self._hand_in()
+        self._failing_since = None
+        return True
+
+    def _ask(self, batch: Sequence[Lease]) -> None:
+        """Rate what is live; ask the service, unless the answer is known."""
+        live = [each for each in batch if self._renewal.is_live(each)]
+        if not live:
+            return
+        try:
+            asked = self._rate(live)
+        except errors.QueryCanceled as error:
+            if self._is_interrupted:
+                self._is_interrupted = False
+                self._ask(live)
+            else:
+                self._ask_each(live, error)
+            return
+        except REFUSED as error:
+            self._ask_each(live, error)
+            return
+        leases = {each.account: each for each in live}
+        refused = [each for each in asked if each.outcome is not None]
+        self._refuse(leases, refused)
+        for each in asked:
+            if each.outcome is None:
+                self._ask_about(leases[each.account], each)
+
+    def _ask_each(self, refused: Sequence[Lease], error: Exception) -> None:
+        """Divide what cannot be rated, down to one account."""
+        if len(refused) == 1:
+            self._settle(refused[0], error)
+            return
+        half = len(refused) // 2
+        self._ask(refused[:half])
+        self._ask(refused[half:])
+
+    def _rate(self, live: Sequence[Lease]) -> list[Asked]:
+        self._is_billing = True
+        try:
+            return issuing.rate_and_question(
+                self._connection(),
+                live,
+                scope=self._job.scope,
+                policy=self._job.policy,
+            )
+        finally:
+            self._is_billing = False
+
+    def _refuse(self, leases: dict[Account, Lease], refused: Sequence[Asked]) -> None:
+        releases = [
+            Release(
+                leases[each.account],
+                "parked" if each.outcome == "parked" else "failed",
+                each.problem,
+            )
+            for each in refused
+        ]
+        self._release(releases)
+        self._tally.parked += sum(each.outcome == "parked" for each in releases)
+        self._tally.failed += sum(each.outcome == "failed" for each in releases)
+
+    def _ask_about(self, held: Lease, asked: Asked) -> None:
+        if asked.question is None or asked.answer is not None:
+            answer = asked.answer or _NOTHING_TO_ASK
+            self._ready[held.account] = Answered(held, asked, answer)
+            return
+        self._waiting[held] = asked
+        key = f"{asked.account_key}/{asked.period_end}"
+        self._desk.ask(held, Question(asked.question, key))
+
+    def _listen(self, timeout_seconds: float) -> None:
+        """Take the replies that have come; without an answer the account fails."""
+        for reply in self._desk.take(timeout_seconds=timeout_seconds):
+            held = reply.ticket
+            assert isinstance(held, Lease)
+            asked = self._waiting.pop(held)
+            if reply.answer is not None:
+                self._ready[held.account] = Answered(held, asked, reply.answer)
+            elif self._renewal.is_live(held):
+                self._tally.failed += 1
+                self._release([Release(held, "failed", reply.problem)])
+
+    def _issue_ready(self) -> None:
+        ready = list(self._ready.values())[: self._job.batch_size]
+        if not ready:
+            return
+        provider = self._desk.provider.name
+        issuing.keep_answers(self._connection(), ready, provider=provider)
+        leases = [each.lease for each in ready]
+        # One that may kill its worker is issued alone.
+        for each in leases:
+            if each.is_suspect:
+                self._bill([each])
+        self._bill([each for each in leases if not each.is_suspect])
+        for each in leases:
+            self._ready.pop(each.account, None)
+
+    def _ask_database(self, live: Sequence[Lease]) -> list[Billed]:
+        return issuing.issue(
+            self._connection(),
+            [self._ready[each.account] for each in live],
+            scope=self._job.scope,
+            worker=self.worker,
+            policy=self._job.policy,
+        )
+
+    def _forget_lost(self) -> None:
+        """Drop the calls for leases that are gone."""
+        held = set(self._renewal.held())
+        for each in [each for each in self._waiting if each not in held]:
+            del self._waiting[each]
+            self._desk.drop(each)
+        for account, each in list(self._ready.items()):
+            if each.lease not in held:
+                del self._ready[account]

@@ -1,0 +1,89 @@
+-- Rate accounts whose tax a service is asked for: a draft without tax, the question, and the
+-- answer if the same question was answered before. The caller asks outside any transaction.
+
+CREATE OR REPLACE FUNCTION pgbill.rate_and_question(
+    p_buckets integer[],
+    p_account_ids bigint[],
+    p_through_on date,
+    p_max_due_periods integer
+)
+RETURNS TABLE (
+    bucket integer,
+    account_id bigint,
+    outcome text,
+    problem text,
+    draft jsonb,
+    period_end date,
+    account_key text,
+    question jsonb,
+    question_hash text,
+    answer jsonb
+)
+LANGUAGE plpgsql
+STABLE
+SECURITY DEFINER
+SET search_path = ''
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT
+        rated.bucket,
+        rated.account_id,
+        rated.outcome,
+        rated.problem,
+        to_jsonb(rated.draft),
+        (rated.draft).period_end,
+        account.key,
+        asked.question,
+        hashed.question_hash,
+        tax_answer.answer
+    FROM pgbill.rate(
+        p_buckets, p_account_ids, p_through_on, p_max_due_periods, p_tax_by_table => FALSE
+    ) AS rated
+    INNER JOIN pgbill.account
+        ON rated.bucket = account.bucket AND rated.account_id = account.account_id
+    INNER JOIN pgbill.seller ON account.seller_id = seller.seller_id
+    -- Left joins: what has no line needs no tax, and is closed all the same.
+    LEFT JOIN LATERAL (
+        SELECT
+            jsonb_build_object(
+                'currency', account.currency,
+                'seller', jsonb_build_object(
+                    'country', seller.country, 'region', seller.region, 'vat_id', seller.vat_id
+                ),
+                'buyer', jsonb_build_object(
+                    'country', account.country,
+                    'region', account.region,
+                    'postal_code', account.postal_code,
+                    'city', account.city,
+                    'tax_status', account.tax_status,
+                    'vat_id', account.vat_id
+                ),
+                'lines', jsonb_agg(
+                    jsonb_build_object(
+                        'line_no', line.ordinality,
+                        'tax_class', price.tax_class,
+                        'net_amount', line.net_amount::text,
+                        'service_on', upper(line.service_period) - 1
+                    )
+                    ORDER BY line.ordinality
+                )
+            ) AS question
+        FROM unnest((rated.draft).lines) WITH ORDINALITY AS line
+        INNER JOIN pgbill.price ON line.price_id = price.price_id
+        HAVING count(*) > 0
+    ) AS asked ON TRUE
+    CROSS JOIN LATERAL (
+        SELECT encode(sha256(convert_to(asked.question::text, 'UTF8')), 'hex') AS question_hash
+    ) AS hashed
+    LEFT JOIN pgbill.tax_answer
+        ON
+            rated.bucket = tax_answer.bucket
+            AND rated.account_id = tax_answer.account_id
+            AND (rated.draft).period_end = tax_answer.period_end
+            AND hashed.question_hash = tax_answer.question_hash;
+END;
+$$;
+
+COMMENT ON FUNCTION pgbill.rate_and_question IS
+'Drafts without tax, what a tax service is to be asked of each, and the answer that is known.';
