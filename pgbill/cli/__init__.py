@@ -83,4 +83,5 @@ def pgbill(
 
 def main() -> None:
     """Run the command line."""
+    output.replace_closed_streams()
     app()

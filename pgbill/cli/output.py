@@ -6,9 +6,11 @@ strings in JSON, since money must not become a float on the way.
 
 import errno
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -66,6 +68,18 @@ def _known(error: Exception) -> PgbillError | None:
     from pgbill import db
 
     return db.translate(error) if isinstance(error, psycopg.Error) else None
+
+
+def replace_closed_streams() -> None:
+    """Open /dev/null for the streams that are closed, as some daemons leave them.
+
+    In the order of their numbers: whatever is opened takes the lowest, and a connection
+    must not become stdout.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            opened = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115
+            setattr(sys, name, opened)
 
 
 def say(message: str) -> None:

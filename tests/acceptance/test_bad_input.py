@@ -10,6 +10,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -311,3 +312,12 @@ def test_a_full_disk_under_the_output(pgbill: Pgbill) -> None:
 
     sentence = f"the output cannot be written: {os.strerror(28)}."
     _assert_refused(done, 1, sentence)
+
+
+def test_streams_that_are_closed(pgbill: Pgbill) -> None:
+    """As a daemon may leave them: a command works, and what it says is lost."""
+    closed = 'exec "$@" <&- >&- 2>&-'
+    silent = replace(pgbill, program=("sh", "-c", closed, "sh", *pgbill.program))
+
+    assert silent("status") == Done(0, "", "")
+    assert silent("import", "usage", "-") == Done(2, "", "")
