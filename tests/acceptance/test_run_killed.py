@@ -78,8 +78,8 @@ def pgbill(dsn: str, tmp_path: Path, admin: Connection[Any]) -> Pgbill:
     return Pgbill(dsn, tmp_path).with_settings(
         workers=2,
         batch_size=BATCH,
-        lease_ttl_seconds=2,
-        renew_every_seconds=0.4,
+        lease_ttl_seconds=3,
+        renew_every_seconds=0.5,
         lease_margin_seconds=0.5,
     )
 
