@@ -147,6 +147,25 @@ def cancellation(
     )
 
 
+def tax_answer(
+    conn: Connection[Any], account: Account, token: int, period_end: date
+) -> None:
+    """Keep an answer of a tax service."""
+    builders.insert(
+        conn,
+        "tax_answer",
+        "period_end",
+        bucket=account.bucket,
+        account_id=account.account_id,
+        period_end=period_end,
+        question_hash="by hand",
+        question={},
+        answer={},
+        provider="nobody",
+        fencing_token=token,
+    )
+
+
 def number(
     conn: Connection[Any], account: Account, invoice_id: int, number: int
 ) -> None:

@@ -22,6 +22,7 @@ FENCED = (
     "invoice_line",
     "invoice_tax",
     "invoice_cancellation",
+    "tax_answer",
 )
 
 

@@ -55,6 +55,7 @@ def _write(conn: Connection[Any], table: str, account: Account, token: int) -> N
         "invoice_cancellation": lambda: by_hand.cancellation(
             conn, account, token, FIRST_DAY, invoice_id
         ),
+        "tax_answer": lambda: by_hand.tax_answer(conn, account, token, FEBRUARY),
     }
     writers[table]()
 

@@ -25,6 +25,7 @@ FROZEN = (
     "invoice_tax",
     "invoice_number",
     "invoice_cancellation",
+    "tax_answer",
     "seller_snapshot",
     "usage_record",
     "usage_watermark",
