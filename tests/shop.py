@@ -29,9 +29,16 @@ class Shop:
     fee: Price
     unit: Price
     meter_id: int
+    currency: str
 
     @classmethod
-    def open(cls, conn: Connection[Any], **columns: Any) -> "Shop":  # noqa: ANN401
+    def open(
+        cls,
+        conn: Connection[Any],
+        *,
+        currency: str = "EUR",
+        **columns: Any,  # noqa: ANN401
+    ) -> "Shop":
         """Open another shop; the tax rate is made by the first of a database."""
         if not value(conn, "SELECT EXISTS (SELECT FROM pgbill.tax_rate)"):
             builders.tax_rate(conn)
@@ -39,13 +46,17 @@ class Shop:
         meter_id = builders.meter(conn)
         return cls(
             seller_id,
-            builders.price(conn, seller_id, amount="10"),
-            builders.price(conn, seller_id, amount="0.5", meter_id=meter_id),
+            builders.price(conn, seller_id, amount="10", currency=currency),
+            builders.price(
+                conn, seller_id, amount="0.5", currency=currency, meter_id=meter_id
+            ),
             meter_id,
+            currency,
         )
 
     def account(self, conn: Connection[Any], **columns: Any) -> Account:  # noqa: ANN401
         """Add an account that pays the fee and for its usage."""
+        columns.setdefault("currency", self.currency)
         account = builders.account(conn, self.seller_id, **columns)
         builders.subscription(
             conn,

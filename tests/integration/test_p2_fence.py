@@ -271,6 +271,20 @@ def test_what_is_held_is_not_claimed(conn: Connection[Any]) -> None:
     assert not can_take_what_another_holds(conn)
 
 
+def test_each_claim_draws_a_greater_token(conn: Connection[Any]) -> None:
+    shop = Shop.open(conn)
+    accounts = [shop.account(conn) for _ in range(3)]
+    worker = Actor(conn)
+
+    tokens: list[int] = []
+    for account in accounts * 2:
+        held = worker.claim_one(account)
+        worker.release(held)
+        tokens += [held.fencing_token, lease_row(conn, account)["fencing_token"]]
+
+    assert tokens == sorted(set(tokens))
+
+
 def test_a_token_only_grows(conn: Connection[Any]) -> None:
     assert not can_reuse_a_token(conn)
 

@@ -16,7 +16,7 @@ from pgbill import roles
 from pgbill.errors import IssueDateError
 from pgbill.issuing import Policy
 from pgbill.lease import Scope
-from tests import builders, by_hand
+from tests import builders, by_hand, guards
 from tests.actors import (
     Actor,
     Threads,
@@ -188,8 +188,8 @@ def test_the_second_of_two_waits_and_takes_the_next_number(dsn: str) -> None:
         ]
 
 
-def test_numbers_are_drawn_last(dsn: str) -> None:
-    """Until then nobody waits: a second issuer gets as far as the series itself."""
+def holds_up_others_early(dsn: str) -> bool:
+    """Whether an issuer waits for the series before it has written all else."""
     with (
         Threads() as threads,
         connect(dsn, roles.OWNER) as owner,
@@ -203,14 +203,29 @@ def test_numbers_are_drawn_last(dsn: str) -> None:
             answer = threads.start(second.outcomes, held)
             wait_until_blocked(owner, second.conn)
 
-            assert value(
+            has_written: bool = value(
                 owner,
-                "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %s AND granted"
-                " AND mode = 'RowExclusiveLock'"
-                " AND relation = 'pgbill.outbox_message'::regclass)",
+                "SELECT count(*) = 2 FROM pg_locks WHERE pid = %s AND granted"
+                " AND mode = 'RowExclusiveLock' AND relation IN"
+                " ('pgbill.outbox_message'::regclass, 'pgbill.lease'::regclass)",
                 second.conn.info.backend_pid,
             )
         assert wait_for(answer) == ["invoiced"]
+        return not has_written
+
+
+def test_numbers_are_drawn_last(dsn: str) -> None:
+    """Until then nobody waits: a second issuer gets as far as the series itself."""
+    assert not holds_up_others_early(dsn)
+
+
+def test_with_the_series_locked_first_others_would_wait(dsn: str) -> None:
+    with connect(dsn, roles.OWNER) as owner:
+        lock = "PERFORM FROM pgbill.number_series FOR NO KEY UPDATE;"
+        first = "INSERT INTO pgbill.billing_period"
+        guards.edited("issue", (first, f"{lock} {first}"))(owner)
+
+    assert holds_up_others_early(dsn)
 
 
 def test_two_series_are_locked_in_the_order_of_their_keys(dsn: str) -> None:

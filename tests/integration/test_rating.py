@@ -235,6 +235,29 @@ def test_an_account_that_begins_within_a_month_pays_a_part(
     ]
 
 
+def test_nothing_before_the_first_day_is_billed(ledger: Ledger) -> None:
+    """The subscription is older than the account is here: it was billed elsewhere."""
+    meter_id = builders.meter(ledger.conn)
+    ledger.subscribe(
+        ledger.price("31", key="a"),
+        ledger.price("62", key="b", timing="arrears"),
+        ledger.price("1", key="c", meter_id=meter_id),
+        starts_on=date(2025, 11, 15),
+    )
+    december = datetime(2025, 12, 31, 22, 59, 59, tzinfo=UTC)
+    builders.usage(ledger.conn, ledger.account, meter_id, "5", occurred_at=december)
+
+    ledger.bill(_JANUARY_31)
+
+    assert ledger.lines(FIRST_DAY) == [
+        "advance 2026-01-01..2026-01-31: 1 * 31 = 31.00, S 19"
+    ]
+    assert ledger.lines(FEBRUARY) == [
+        "advance 2026-02-01..2026-02-28: 1 * 31 = 31.00, S 19",
+        "arrears 2026-01-01..2026-01-31: 1 * 62 = 62.00, S 19",
+    ]
+
+
 def test_unit_prices_have_any_number_of_decimals(ledger: Ledger) -> None:
     meter_id = builders.meter(ledger.conn)
     ledger.subscribe(ledger.price("0.000123", meter_id=meter_id))

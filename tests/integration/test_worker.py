@@ -8,13 +8,14 @@ nothing behind that others would have to wait for.
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import date
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg import Connection, conninfo, errors
 
-from pgbill import issuing, lease, roles, worker
+from pgbill import billing, issuing, lease, roles, worker
 from pgbill.errors import IssueDateError, LeaseLostError, TemporaryError
 from pgbill.issuing import Billed
 from pgbill.job import Tally
@@ -320,12 +321,15 @@ def test_a_lost_lease_cancels_the_statement_and_the_others_go_on(
     _slow_rating(owner, 0.7)
     began = threading.Event()
     sizes = before_bill(lambda _: began.set())
-    with Threads() as threads, on_duty(dsn, "successor") as successor:
+    successor = Actor(owner, "successor")
+    with Threads() as threads:
         shift = threads.start(run_shift, job(dsn, ttl=30, every=0.1))
         assert began.wait(10)
         time.sleep(0.2)
-        expire(owner, lost)
-        held = successor.claim_one(lost)
+        # In one transaction: a renewal that comes between would keep the lease.
+        with owner.transaction():
+            expire(owner, lost)
+            held = successor.claim_one(lost)
 
         while _invoiced(owner, others) != [1, 1]:
             time.sleep(0.05)
@@ -397,6 +401,19 @@ def test_a_suspect_is_billed_alone(
     assert [batch for batch in batches if len(batch) == 1] == [
         [each.account_id] for each in suspects
     ]
+
+
+def test_what_a_person_retries_is_billed(dsn: str, owner: Connection[Any]) -> None:
+    shop = Shop.open(owner)
+    account, other = shop.account(owner), shop.account(owner)
+    through_on = date(2026, 5, 31)
+    assert run_shift(job(dsn, through_on=through_on)) == Tally(parked=2)
+
+    retried = billing.retry(dsn, account_key=account.key, reason="they know")
+
+    assert retried == [billing.Unparked(account.key, is_unparked=True)]
+    assert run_shift(job(dsn, through_on=through_on)) == Tally(invoiced=6)
+    assert _invoiced(owner, [account, other]) == [6, 0]
 
 
 def test_leases_of_the_dead_are_waited_for(dsn: str, owner: Connection[Any]) -> None:
@@ -624,7 +641,7 @@ def test_a_suspect_that_waits_its_turn_is_given_back_too(
 def test_four_workers_with_two_currencies_do_not_deadlock(
     dsn: str, owner: Connection[Any]
 ) -> None:
-    shops = [Shop.open(owner), Shop.open(owner, home_currency="CHF")]
+    shops = [Shop.open(owner), Shop.open(owner, currency="JPY")]
     accounts = [shop.account(owner) for _ in range(20) for shop in shops]
 
     with Threads() as threads:
