@@ -58,7 +58,34 @@ BEGIN
         v_refused_buckets, v_refused_ids, v_refused_tokens, v_outcomes, v_problems
     FROM rated;
 
-    -- What cannot be invoiced is released first: the numbers come last.
+    -- What cannot be invoiced is released first: the numbers come last. An account whose
+    -- lease is lost is missing here as well, or its worker would believe it had failed it.
+    SELECT
+        array_agg(own.bucket),
+        array_agg(own.account_id),
+        array_agg(own.fencing_token),
+        array_agg(own.outcome),
+        array_agg(own.problem)
+    INTO v_refused_buckets, v_refused_ids, v_refused_tokens, v_outcomes, v_problems
+    FROM (
+        SELECT
+            refused.bucket,
+            refused.account_id,
+            refused.fencing_token,
+            refused.outcome,
+            refused.problem
+        FROM unnest(
+            v_refused_buckets, v_refused_ids, v_refused_tokens, v_outcomes, v_problems
+        ) AS refused (bucket, account_id, fencing_token, outcome, problem)
+        INNER JOIN pgbill.lease
+            ON
+                refused.bucket = lease.bucket
+                AND refused.account_id = lease.account_id
+                AND refused.fencing_token = lease.fencing_token
+        ORDER BY lease.bucket, lease.account_id
+        FOR NO KEY UPDATE OF lease
+    ) AS own;
+
     IF v_refused_ids IS NOT NULL THEN
         PERFORM pgbill.release(
             v_refused_buckets, v_refused_ids, v_refused_tokens, v_outcomes, v_problems,
