@@ -28,6 +28,7 @@ from tests.actors import (
     is_blocked,
     on_duty,
     wait_for,
+    wait_until_blocked,
 )
 from tests.builders import Account
 from tests.guards import FENCED
@@ -242,6 +243,20 @@ def test_a_sleeper_that_issues_is_told_that_it_lost(conn: Connection[Any]) -> No
     assert successor.outcomes(held) == ["invoiced"]
 
 
+def test_it_is_told_so_too_if_the_account_cannot_be_invoiced(
+    conn: Connection[Any],
+) -> None:
+    """Its successor has it now, and finds out for itself why it fails."""
+    account = Shop.open(conn).account(conn, country="FR")
+    sleeper, successor = Actor(conn, "sleeper"), Actor(conn, "successor")
+    lost = sleeper.claim_one(account, ttl_seconds=EXPIRED)
+    held = successor.claim_one(account)
+
+    assert sleeper.bill(lost) == []
+
+    assert successor.outcomes(held) == ["failed"]
+
+
 def test_issue_is_courtesy(conn: Connection[Any]) -> None:
     """Without its check the fence refuses the same."""
     guards.edited(
@@ -257,6 +272,56 @@ def test_issue_is_courtesy(conn: Connection[Any]) -> None:
 
     with pytest.raises(LeaseLostError):
         sleeper.bill(lost)
+
+
+def test_copy_is_fenced_as_well(conn: Connection[Any]) -> None:
+    account, token = _lost_lease(conn)
+    row = (
+        account.bucket,
+        account.account_id,
+        FEBRUARY,
+        FIRST_DAY,
+        "invoiced",
+        0,
+        token,
+    )
+    copy = (
+        "COPY pgbill.billing_period (bucket, account_id, period_end, period_start,"
+        " outcome, usage_seq, fencing_token) FROM STDIN"
+    )
+
+    with (
+        pytest.raises(LeaseLostError),
+        db.refusals(),
+        conn.cursor() as cursor,
+        cursor.copy(copy) as rows,
+    ):
+        rows.write_row(row)
+
+
+def test_a_write_waits_for_a_claim_that_is_under_way(dsn: str) -> None:
+    """Whether the token is the newest is not known before the claim has committed."""
+    with (
+        Threads() as threads,
+        connect(dsn, roles.OWNER) as owner,
+        connect(dsn, roles.OWNER) as writer,
+        on_duty(dsn, "successor") as successor,
+    ):
+        account = Shop.open(owner).account(owner)
+        stale = Actor(owner).claim_one(account, ttl_seconds=EXPIRED).fencing_token
+
+        def write() -> bool:
+            return by_hand.succeeds(
+                writer,
+                lambda: by_hand.period(writer, account, stale, FIRST_DAY, FIRST_DAY),
+            )
+
+        with successor.conn.transaction():
+            assert successor.claim(account)
+            written = threads.start(write)
+            wait_until_blocked(owner, writer)
+
+        assert wait_for(written) is False
 
 
 def test_nobody_claims_what_is_being_committed(dsn: str) -> None:
