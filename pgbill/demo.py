@@ -6,13 +6,7 @@ PGBILL_DSN names. Mail goes to a sink on this machine and ends as files; nothing
 """
 
 import importlib.util
-import json
-import os
-import shlex
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -21,17 +15,20 @@ from typing import Any
 import psycopg
 from psycopg import Connection, conninfo, sql
 
-from pgbill import db, resources, server
-from pgbill.config import PREFIX, Settings
-from pgbill.errors import ConfigError, PgbillError, UsageError
+from pgbill import company, db, page, replay, server
+from pgbill.config import Settings
+from pgbill.errors import ConfigError, UsageError
+from pgbill.incident import Outcome, Plan
+from pgbill.replay import Mailbox
+from pgbill.steps import Say, Steps, environment
 
 DATABASE = "pgbill_demo"
 _MARK = "made by pgbill demo"
 _THROUGH = "2026-10-31"
+_BEFORE_THE_INCIDENT = "2026-10-30"
+_HELD_BACK = "held-back"
+_HELD_BACK_COUNT = 240
 _QUERIES = db.Queries("demo")
-
-# What the demo sets itself, and what must not lead its commands elsewhere.
-_KEPT = {"PGBILL_DATA_DIR", "PGBILL_CONFIG"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +41,37 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What the demo has done."""
+class Billed:
+    """What came of billing the company."""
 
     accounts: int
     usage_records: int
     invoices: int
     totals: list[Total]
+    run_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """What came of replaying the incident, and the page that shows it."""
+
+    plan: Plan
+    lock: Outcome
+    pgbill: Outcome
+    page: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the demo has done."""
+
+    billed: Billed
+    incident: Incident | None
     mails: int
     findings: int
     seconds: float
-    run_seconds: float
     mail_folder: Path
     dsn: str = field(repr=False)
-
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +79,16 @@ class _Comment:
     comment: str | None
 
 
-def run(settings: Settings, folder: Path, *, workers: int, say: Say) -> Report:
-    """Make the company, import it, bill October 2026, mail, and audit.
+def run(
+    settings: Settings, folder: Path, *, workers: int, has_incident: bool, say: Say
+) -> Report:
+    """Make the company, import it, bill October 2026, replay the incident, and audit.
 
     Args:
         settings: Which server; the database is always the demo's own.
-        folder: Where the files of the company and the mails go.
+        folder: Where the files of the company, the mails and the page go.
         workers: How many processes bill.
+        has_incident: Whether the incident is replayed, with accounts held back for it.
         say: Told each command, before it runs, and what came of it.
 
     Raises:
@@ -89,21 +104,43 @@ def run(settings: Settings, folder: Path, *, workers: int, say: Say) -> Report:
     from pgbill.sink import Sink  # noqa: PLC0415
 
     started = time.monotonic()
-    company, mails = _folders(folder)
-    _make_company(company)
+    files, mails, lock_mails = _folders(folder, "company", "mails", "mails-of-the-lock")
+    company.make(files)
+    if has_incident:
+        company.hold_back(files, _HELD_BACK, count=_HELD_BACK_COUNT)
     dsn = _make_database(server.dsn(settings))
     with Sink(mails) as sink:
-        steps = _Steps(_environment(dsn, sink.host, sink.port), company, say)
+        steps = Steps(_environment(dsn, sink.host, sink.port), files, say)
         steps.do("migrate")
         steps.do("catalog", "apply", "catalog.toml")
-        accounts = steps.ask("import", "accounts", "accounts.csv")
-        steps.ask("import", "subscriptions", "subscriptions.csv")
-        usage = steps.ask("import", "usage", "usage.csv")
-        billed = steps.ask("run", "--through", _THROUGH, "--workers", str(workers))
+        billed = _bill(steps, through=_THROUGH, workers=workers)
         steps.ask("relay", "--once")
-        findings = steps.ask("audit", may_find=True)
+        incident = None
+        if has_incident:
+            with Sink(lock_mails) as lock_sink:
+                incident = _replay(steps, dsn, lock_sink, workers=workers)
+        findings = (
+            replay.findings(steps) if incident is None else incident.pgbill.findings
+        )
         mail_count = len(sink.received)
     return Report(
+        billed=billed,
+        incident=incident,
+        mails=mail_count,
+        findings=findings or 0,
+        seconds=time.monotonic() - started,
+        mail_folder=mails,
+        dsn=dsn,
+    )
+
+
+def _bill(steps: Steps, *, through: str, workers: int) -> Billed:
+    """Import the files of the folder, and bill."""
+    accounts = steps.ask("import", "accounts", "accounts.csv")
+    steps.ask("import", "subscriptions", "subscriptions.csv")
+    usage = steps.ask("import", "usage", "usage.csv")
+    billed = steps.ask("run", "--through", through, "--workers", str(workers))
+    return Billed(
         accounts=accounts["new"],
         usage_records=usage["new"],
         invoices=billed["invoiced"],
@@ -111,86 +148,36 @@ def run(settings: Settings, folder: Path, *, workers: int, say: Say) -> Report:
             Total(each["currency"], each["invoices"], Decimal(each["gross"]))
             for each in billed["totals"]
         ],
-        mails=mail_count,
-        findings=sum(each["finding_count"] for each in findings),
-        seconds=time.monotonic() - started,
         run_seconds=billed["seconds"],
-        mail_folder=mails,
-        dsn=dsn,
     )
 
 
-class _Steps:
-    """The commands of the demo, one after the other."""
-
-    def __init__(self, environment: Mapping[str, str], folder: Path, say: Say) -> None:
-        self._environment = environment
-        self._folder = folder
-        self._say = say
-
-    def do(self, *command: str) -> None:
-        """Run a command that only has to succeed."""
-        self._run(command, ())
-
-    def ask(self, *command: str, may_find: bool = False) -> Any:  # noqa: ANN401
-        """Run a command and return its JSON."""
-        return json.loads(self._run(command, ("--json",), may_find=may_find))
-
-    def _run(
-        self,
-        command: tuple[str, ...],
-        options: tuple[str, ...],
-        *,
-        may_find: bool = False,
-    ) -> str:
-        self._say(f"$ pgbill {shlex.join(command)}")
-        started = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-m", "pgbill", *command, *options],
-            cwd=self._folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        told = done.stderr.strip().replace("pgbill: ", "")
-        seconds = time.monotonic() - started
-        if done.returncode != 0 and not (may_find and done.returncode == 1):
-            raise PgbillError(
-                f"the step failed with exit code {done.returncode}: {told}"
-            )
-        last = told.splitlines()[-1] if told else "done."
-        self._say(f"    {last} ({seconds:.1f} s)")
-        return done.stdout
+def _replay(steps: Steps, dsn: str, mailbox: Mailbox, *, workers: int) -> Incident:
+    """Import what was held back, and let October happen to it twice."""
+    apart = steps.in_folder(steps.folder / _HELD_BACK)
+    # What was due before; each account then has one period to be billed.
+    _bill(apart, through=_BEFORE_THE_INCIDENT, workers=workers)
+    plan = replay.plan(dsn, through=_THROUGH, workers=workers)
+    both = replay.run(dsn, plan, apart, mailbox)
+    file = steps.folder.parent / "incident.html"
+    file.write_text(page.render(both), encoding="utf-8")
+    return Incident(plan, both.lock, both.pgbill, file)
 
 
-def _folders(folder: Path) -> tuple[Path, Path]:
+def _folders(folder: Path, *names: str) -> list[Path]:
     """Make the folders, and take the mails of an earlier demo away."""
-    company, mails = folder / "company", folder / "mails"
+    made = [folder.absolute() / name for name in names]
     try:
-        for each in (company, mails):
+        for each in made:
             each.mkdir(parents=True, exist_ok=True)
-        for old in mails.glob("*.eml"):
-            old.unlink()
+            for old in each.glob("*.eml"):
+                old.unlink()
     except OSError as error:
         raise UsageError(
             f"cannot write to {folder}: {error.strerror}.",
             hint="Choose another place with --folder.",
         ) from error
-    return company.absolute(), mails.absolute()
-
-
-def _make_company(folder: Path) -> None:
-    """Run the script of the examples, and put the catalog beside its files."""
-    script = resources.path("examples", "make_company.py")
-    spec = importlib.util.spec_from_file_location("pgbill_make_company", script)
-    if spec is None or spec.loader is None:
-        raise ConfigError("the examples are not installed.", hint="Reinstall pgbill.")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.make(folder)
-    catalog = resources.path("examples", "catalog.toml")
-    (folder / "catalog.toml").write_bytes(catalog.read_bytes())
+    return made
 
 
 def _make_database(admin_dsn: str) -> str:
@@ -227,15 +214,6 @@ def _refuse_a_stranger(conn: Connection[Any]) -> None:
 
 
 def _environment(dsn: str, host: str, port: int) -> dict[str, str]:
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(PREFIX) or name in _KEPT
-    }
-    return {
-        **inherited,
-        "PGBILL_DSN": dsn,
-        "PGBILL_SMTP_HOST": host,
-        "PGBILL_SMTP_PORT": str(port),
-        "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
-    }
+    return environment(
+        {"PGBILL_DSN": dsn, "PGBILL_SMTP_HOST": host, "PGBILL_SMTP_PORT": str(port)}
+    )

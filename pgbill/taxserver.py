@@ -6,6 +6,7 @@ the contract of `docs/tax-service.md`.
 """
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -76,6 +77,11 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 512
     service: TaxServer
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of callers that are gone: they were killed, or did not wait."""
+        if not isinstance(sys.exception(), ConnectionError | json.JSONDecodeError):
+            super().handle_error(request, client_address)  # pyright: ignore[reportArgumentType]
 
 
 class _Handler(BaseHTTPRequestHandler):
