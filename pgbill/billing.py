@@ -23,6 +23,7 @@ from typing import Any
 from psycopg import Connection
 
 from pgbill import __version__, db, schema
+from pgbill.alert import Watch
 from pgbill.config import Settings
 from pgbill.crew import Crew, Ended
 from pgbill.errors import ConfigError, TemporaryError, UsageError
@@ -98,6 +99,8 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+OnAlert = Callable[[str], None]
+"""What to do with the sentence about each alert that the run finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,12 @@ class Unparked:
 
 
 def run(
-    dsn: str, settings: Settings, request: Request, *, on_progress: OnProgress
+    dsn: str,
+    settings: Settings,
+    request: Request,
+    *,
+    on_progress: OnProgress,
+    on_alert: OnAlert,
 ) -> Summary:
     """Invoice all that is due.
 
@@ -170,10 +178,13 @@ def run(
             return Summary(None, is_finished=True, parked_before=due.parked_count)
         opened = _open(conn, settings, request)
         scope = Scope(opened.run_id, request.through_on, account)
+        watch = Watch(lambda: _connect(dsn), opened.run_id, on_alert)
+        watch.begin(conn)
     # No connection is open now: a forked worker would share it.
     jobs = _jobs(dsn, settings, request, scope)
-    _Supervision(dsn, jobs, due.due_count, on_progress).supervise()
+    _Supervision(dsn, jobs, due.due_count, on_progress, watch).supervise()
     with _connected(dsn) as conn:
+        watch.look_with(conn)
         return _conclude(conn, scope, due, started)
 
 
@@ -204,12 +215,18 @@ class _Supervision:
     """The parent's part of a run: start workers, count, replace the dead, drain."""
 
     def __init__(
-        self, dsn: str, jobs: list[Job], due: int, on_progress: OnProgress
+        self,
+        dsn: str,
+        jobs: list[Job],
+        due: int,
+        on_progress: OnProgress,
+        watch: Watch,
     ) -> None:
         self._dsn = dsn
         self._jobs = jobs
         self._due = due
         self._on_progress = on_progress
+        self._watch = watch
         self._crew = Crew()
         self._done = 0
         self._lost = 0
@@ -231,6 +248,7 @@ class _Supervision:
                 for news in self._crew.hear(_LISTEN_SECONDS):
                     self._take(news)
                 self._on_progress(Progress(self._done, self._due, self._lost))
+                self._watch.look()
         if self._was_away and not self._signals:
             raise TemporaryError(
                 "workers lost the database.",
@@ -294,10 +312,12 @@ def _signals(handler: Callable[[], None]) -> Generator[None]:
 
 @contextlib.contextmanager
 def _connected(dsn: str) -> Generator[Connection[Any]]:
-    with contextlib.closing(
-        db.connect(dsn, role="pgbill_worker", application="run")
-    ) as conn:
+    with contextlib.closing(_connect(dsn)) as conn:
         yield conn
+
+
+def _connect(dsn: str) -> Connection[Any]:
+    return db.connect(dsn, role="pgbill_worker", application="run")
 
 
 def _check_issue_date(

@@ -70,6 +70,8 @@ class Settings(BaseSettings):
     mail_from: str | None = None
     mail_redirect: str | None = None
     mail_timeout_seconds: _Seconds = 60
+    alert_mail: str | None = None
+    alert_mail_every_seconds: _Seconds = 900
     mail_dir: Path | None = None
     relay_ttl_seconds: _Seconds = 300
 

@@ -69,6 +69,22 @@ class Route:
         )
 
 
+def patiently(work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Do something with the database again and again, for a while, until it is there.
+
+    Raises:
+        TemporaryError, OperationalError: It stayed away.
+    """
+    give_up_at = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return work(*args, **kwargs)
+        except AWAY:
+            if time.monotonic() > give_up_at:
+                raise
+            time.sleep(1)
+
+
 def _check(name: str, value: str | None, check: Callable[[str], None]) -> None:
     try:
         if value is not None:
@@ -151,7 +167,7 @@ class Courier:
         try:
             attempt_no = begin()
         except psycopg.OperationalError:
-            self._patiently(self._undo, claimed)
+            patiently(self._undo, claimed)
             return None, made
         if attempt_no is not None and claimed.channel == "folder":
             made = self._file(claimed, made)
@@ -182,7 +198,7 @@ class Courier:
     def _record(self, claimed: Message, attempt_no: int, outcome: Outcome) -> Result:
         """Record an outcome; if an earlier one counts, say so."""
         try:
-            recorded = self._patiently(self._record_once, claimed, attempt_no, outcome)
+            recorded = patiently(self._record_once, claimed, attempt_no, outcome)
         except AWAY:
             # A person who resolves the message will want to know.
             self._tell(claimed, f"{outcome.kind}, not recorded", outcome.reply_text)
@@ -214,19 +230,6 @@ class Courier:
     def _let_go(self, claimed: Message) -> None:
         """End the claim, so that the next look at the message finds it uncertain."""
         outbox.release(self._connection(), [claimed], holder=self._holder)
-
-    def _patiently(
-        self, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
-    ) -> _T:
-        """Do something with the database again and again until it is there."""
-        give_up_at = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            try:
-                return work(*args, **kwargs)
-            except AWAY:
-                if time.monotonic() > give_up_at:
-                    raise
-                time.sleep(1)
 
     def _connection(self) -> Connection[Any]:
         if self._conn is None or self._conn.closed:

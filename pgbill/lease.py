@@ -220,11 +220,15 @@ def abandon(
     worker: Worker,
     detail: str,
     hard_limit: bool = False,
+    refused: bool = False,
 ) -> None:
-    """Record that the work on a lost lease was dropped; nothing else may be written."""
+    """Record that the work on a lost lease was dropped; nothing else may be written.
+
+    At the hard limit, or after the database has refused a write, it is an alert too.
+    """
     db.execute(
         conn,
-        _QUERIES["abandon"],
+        _QUERIES["record_refusal" if refused else "abandon"],
         bucket=lease.bucket,
         account_id=lease.account_id,
         token=lease.fencing_token,

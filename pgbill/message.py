@@ -77,8 +77,8 @@ def compose(
         AddressError: The address to send to cannot be one.
         ComposeError: Something else is wrong with it.
     """
-    sent_to = _recipient(redirect or message.address)
-    sender = _sender(mail_from or str(content.invoice.seller["mail_from"]))
+    sent_to = recipient_of(redirect or message.address)
+    sender = sender_of(mail_from or str(content.invoice.seller["mail_from"]))
     needs_utf8 = not sent_to.isascii()
     try:
         mail = _envelope(content, message, sender=sender, sent_to=sent_to)
@@ -113,7 +113,12 @@ def check_sender(text: str) -> None:
         raise ValueError("an address to send from has only ASCII before the @")
 
 
-def _sender(text: str) -> str:
+def sender_of(text: str) -> str:
+    """Return the address to send from as it goes over the wire.
+
+    Raises:
+        ComposeError: It cannot be one.
+    """
     try:
         check_sender(text)
         return _with_ascii_domain(text)
@@ -123,7 +128,12 @@ def _sender(text: str) -> str:
         ) from error
 
 
-def _recipient(text: str) -> str:
+def recipient_of(text: str) -> str:
+    """Return the address to send to as it goes over the wire.
+
+    Raises:
+        AddressError: It cannot be one.
+    """
     try:
         address.check(text)
         return _with_ascii_domain(text)
@@ -144,15 +154,15 @@ def _envelope(
     name = printable(str(invoice.seller["legal_name"]))[:_NAME_LIMIT]
     mail = EmailMessage(policy=SMTP)
     mail["Date"] = invoice.issued_at
-    mail["From"] = _address(sender, name)
-    mail["To"] = _address(sent_to)
+    mail["From"] = header_address(sender, name)
+    mail["To"] = header_address(sent_to)
     mail["Subject"] = _subject(content, name)
     domain = sender.rpartition("@")[2]
     digest = _digest(content, message)
     mail["Message-ID"] = f"<pgbill.{message.message_id}.{digest}@{domain}>"
     contact = str(invoice.seller.get("contact_email") or "")
     if contact != sender and _can_reply_to(contact):
-        mail["Reply-To"] = _address(contact)
+        mail["Reply-To"] = header_address(contact)
     # No vacation notice is to come back.
     mail["Auto-Submitted"] = "auto-generated"
     mail["X-Pgbill-Invoice"] = printable(invoice.number_text)
@@ -170,7 +180,8 @@ def _subject(content: Document, seller: str) -> str:
     return printable(subject)
 
 
-def _address(checked: str, name: str = "") -> Address:
+def header_address(checked: str, name: str = "") -> Address:
+    """Write an address that was checked for a header."""
     local, _, domain = checked.rpartition("@")
     return Address(name, local, domain)
 

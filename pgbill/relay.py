@@ -19,7 +19,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from pgbill import db, outbox, schema
+from pgbill import db, digest, outbox, schema
+from pgbill.alertmail import AlertMail
 from pgbill.claims import AWAY, Claims
 from pgbill.config import Settings
 from pgbill.courier import Courier, Result, Route
@@ -46,6 +47,9 @@ class Summary:
     """Due, but the mail server was away."""
     left_of_other_mode: int = 0
     """Open, of invoices of the mode that this relay passes by."""
+    alerts_mailed: int = 0
+    alerts_wait: bool = False
+    """Alerts are to be mailed, but the mail server was away."""
     seconds: float = 0
 
     def count(self, result: Result) -> None:
@@ -88,15 +92,15 @@ def run(
         ConfigError: A setting is wrong, or the mail server refuses us.
         TemporaryError, OperationalError: The database is away.
     """
-    route = Route.of(settings)
+    route, alerts_to = Route.of(settings), digest.Policy.of(settings)
     with contextlib.closing(
         db.connect(dsn, role="pgbill_worker", application="relay")
     ) as conn:
         schema.require_current(conn)
 
     async def relay() -> Summary:
-        # One thread for each courier, one to claim, one to renew.
-        with ThreadPoolExecutor(connection_count + 2, "relay") as executor:
+        # One thread for each courier, one to claim, one to renew, one for alerts.
+        with ThreadPoolExecutor(connection_count + 3, "relay") as executor:
             holder = outbox.new_holder()
             claims = Claims(
                 dsn=dsn,
@@ -109,7 +113,10 @@ def run(
                 Courier(dsn=dsn, route=route, holder=holder, executor=executor, say=say)
                 for _ in range(connection_count)
             ]
-            return await Relay(claims, couriers, once=once, say=say).run()
+            alert_mail = alerts_to and AlertMail(
+                dsn, alerts_to, route.server, holder, executor, say
+            )
+            return await Relay(claims, couriers, alert_mail, once=once, say=say).run()
 
     return asyncio.run(relay())
 
@@ -120,6 +127,7 @@ class Relay:
 
     claims: Claims
     couriers: list[Courier]
+    alert_mail: AlertMail | None
     once: bool
     say: Callable[[str], None]
     summary: Summary = field(default_factory=Summary)
@@ -137,8 +145,13 @@ class Relay:
         self._listen_for_signals()
         tasks = [asyncio.create_task(self._deliver(each)) for each in self.couriers]
         keeping = asyncio.create_task(self.claims.keep())
+        if not self.once:
+            tasks.append(asyncio.create_task(self._mail_alerts()))
         try:
             await self._feed()
+            if self.once and not self._stopping.is_set():
+                # At the end, with the alerts of messages that are uncertain now.
+                await self._mail_alerts()
         finally:
             await self._drain(tasks)
             keeping.cancel()
@@ -264,6 +277,23 @@ class Relay:
             await self.claims.release([claimed])
         self.claims.drop([claimed])
         self._room.set()
+
+    async def _mail_alerts(self) -> None:
+        """Mail what is to be mailed now or, unless it is `once`, until stopped."""
+        if self.alert_mail is None:
+            return
+        try:
+            if self.once:
+                await self.alert_mail.send()
+            else:
+                await self.alert_mail.run(self._stopping)
+        except Exception as error:
+            self._fail(error)
+            raise
+        finally:
+            await self.alert_mail.close()
+            self.summary.alerts_mailed = self.alert_mail.mailed_count
+            self.summary.alerts_wait = self.alert_mail.waits
 
     def _fail(self, error: Exception) -> None:
         """Stop because of an error; the first one is raised at the end."""

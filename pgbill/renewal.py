@@ -47,6 +47,8 @@ class Loss:
     lease: Lease
     detail: str
     hard_limit: bool = False
+    refused: bool = False
+    """The database has refused what was to be written with it."""
 
 
 @dataclass(slots=True)

@@ -11,11 +11,13 @@ from typing import Any
 
 from psycopg import Connection
 
-from pgbill import db
+from pgbill import alert, db
+from pgbill.alert import Alert
 
 _QUERIES = db.Queries("status")
 _ENDED_RUNS = 3
 _LISTED_MESSAGES = 20
+_LISTED_ALERTS = 5
 
 STATES = ("pending", "claimed", "deferred", "uncertain", "accepted", "failed")
 """The states of messages, in the order of their life."""
@@ -85,6 +87,17 @@ class Status:
     uncertain: list[Uncertain]
     """The oldest ones."""
     alerts: list[Alerts]
+    incident_count: int
+    """Alerts about one mishap are one here."""
+    newest_alerts: list[Alert]
+    alerts_in_unknown_mails: int
+    """Open ones; it is not known whether the mails that they are in have arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    incident_count: int
+    unknown_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,9 @@ class _Messages:
 def read(conn: Connection[Any]) -> Status:
     """Look at everything, as the role pgbill_reader or any that may read."""
     leases = db.fetch_one(conn, _QUERIES["leases"], Leases)
+    alerts = db.fetch_one(conn, _QUERIES["alerts"], _Open)
     assert leases is not None
+    assert alerts is not None
     counts = {
         each.state: each.message_count
         for each in db.fetch_all(conn, _QUERIES["outbox"], _Messages)
@@ -109,4 +124,7 @@ def read(conn: Connection[Any]) -> Status:
             conn, _QUERIES["uncertain"], Uncertain, limit=_LISTED_MESSAGES
         ),
         alerts=db.fetch_all(conn, _QUERIES["open_alerts"], Alerts),
+        incident_count=alerts.incident_count,
+        newest_alerts=alert.find(conn, with_acked=False, limit=_LISTED_ALERTS),
+        alerts_in_unknown_mails=alerts.unknown_count,
     )

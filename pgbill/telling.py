@@ -251,7 +251,7 @@ def alert(told: Alert) -> Iterator[Entry]:
     """Tell of an alert, and of who has looked at it."""
     facts: dict[str, object] = {"alert_id": told.alert_id, "alert_kind": told.kind}
     still = "" if told.acked_at else " Nobody has acknowledged it yet."
-    text = f"Alert {told.alert_id}: {told.summary}.{still}"
+    text = f"Alert {told.alert_id}: {told.summary.rstrip('.')}.{still}"
     yield Entry(told.raised_at, "alert", text, facts)
     if told.acked_at is not None:
         text = f"{told.acked_by} acknowledged alert {told.alert_id}."

@@ -268,11 +268,13 @@ class Shift:
 
     def _lose(self, held: Lease) -> None:
         self._renewal.drop([held])
-        self._abandon(Loss(held, "another worker had claimed the account"))
+        detail = "another worker had claimed the account"
+        self._abandon(Loss(held, detail, refused=True))
 
     def _abandon(self, loss: Loss) -> None:
         self._tally.lost += 1
-        _log.warning("account %s dropped: %s", loss.lease.account_id, loss.detail)
+        # A person is told by the alert: the run prints it.
+        _log.info("account %s dropped: %s", loss.lease.account_id, loss.detail)
         lease.abandon(
             self._connection(),
             loss.lease,
@@ -280,6 +282,7 @@ class Shift:
             worker=self.worker,
             detail=loss.detail,
             hard_limit=loss.hard_limit,
+            refused=loss.refused,
         )
 
     def _give_back(self, leases: Sequence[Lease]) -> None:

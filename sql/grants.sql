@@ -21,6 +21,7 @@ pgbill.claim,
 pgbill.renew,
 pgbill.release,
 pgbill.abandon,
+pgbill.record_refusal,
 pgbill.unpark,
 pgbill.due_buckets,
 pgbill.rate,
@@ -46,7 +47,10 @@ pgbill.renew_messages,
 pgbill.release_messages,
 pgbill.begin_attempt,
 pgbill.record_outcome,
-pgbill.retry_message
+pgbill.retry_message,
+pgbill.digest_is_due,
+pgbill.begin_digest,
+pgbill.record_digest
 TO pgbill_worker;
 
 -- The audits: a view calls functions with the rights of whoever asks it. These only compute.

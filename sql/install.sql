@@ -16,6 +16,7 @@
 \ir functions/renew.sql
 \ir functions/release.sql
 \ir functions/abandon.sql
+\ir functions/record_refusal.sql
 \ir functions/unpark.sql
 \ir functions/revoke_leases.sql
 \ir functions/due_buckets.sql
@@ -34,6 +35,9 @@
 \ir functions/begin_attempt.sql
 \ir functions/record_outcome.sql
 \ir functions/retry_message.sql
+\ir functions/digest_is_due.sql
+\ir functions/begin_digest.sql
+\ir functions/record_digest.sql
 \ir functions/create_usage_partitions.sql
 \ir functions/settle.sql
 \ir functions/due_count.sql
@@ -47,10 +51,12 @@
 \ir triggers/fence.sql
 \ir triggers/freeze.sql
 \ir triggers/record_lease.sql
+\ir triggers/keep_in_digest.sql
 \ir triggers/take_seller_snapshot.sql
 \ir triggers/write_message.sql
 
 -- Views.
+\ir views/alert_not_mailed.sql
 \ir views/outbox_state.sql
 \ir views/invoice_overview.sql
 \ir views/usage_line.sql

@@ -7,6 +7,7 @@ might do: drop a constraint, or write a function a little simpler. A mutation th
 nothing to change fails, so that it cannot prove a guard that is no longer there.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -36,17 +37,20 @@ def edited(function: str, *changes: tuple[str, str]) -> Mutation:
             " WHERE pronamespace = 'pgbill'::regnamespace AND proname = %s",
             function,
         )
-        squeezed = " ".join(_without_comments(str(text)).split())
+        mutant = _without_comments(str(text))
         for old, new in changes:
-            assert old in squeezed, f"pgbill.{function} has no {old!r}"
-            squeezed = squeezed.replace(old, new)
-        run_sql(conn, squeezed)
+            # Lines are kept: pieces of a string are joined by their ends.
+            piece = r"\s+".join(map(re.escape, old.split()))
+            mutant, count = re.subn(piece, lambda _, new=new: new, mutant)
+            assert count, f"pgbill.{function} has no {old!r}"
+        run_sql(conn, mutant)
 
     return take_away
 
 
 def _without_comments(text: str) -> str:
-    return "\n".join(line.split("--")[0] for line in text.splitlines())
+    # Two hyphens within quotes are an option of a command, in what a person is told.
+    return re.sub(r"(?m)^((?:[^'\n-]|'[^'\n]*'|-(?!-))*)--.*$", r"\1", text)
 
 
 def without_trigger(name: str, *tables: str) -> Mutation:

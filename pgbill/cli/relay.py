@@ -27,7 +27,8 @@ def relay(
     Several relays may run at once. SIGTERM and Ctrl-C finish what is being sent and
     let go of the rest. Reads PGBILL_DSN, PGBILL_MODE, PGBILL_SMTP_HOST, _PORT, _TLS,
     _USERNAME and _PASSWORD, PGBILL_MAIL_FROM, PGBILL_MAIL_REDIRECT, PGBILL_MAIL_DIR,
-    PGBILL_MAIL_TIMEOUT_SECONDS and PGBILL_RELAY_TTL_SECONDS.
+    PGBILL_MAIL_TIMEOUT_SECONDS and PGBILL_RELAY_TTL_SECONDS; and PGBILL_ALERT_MAIL,
+    the address that alerts are mailed to, many in one mail.
 
     Exit codes: 0 done, 1 messages failed or became uncertain (--once), 75 the mail
     server (--once) or the database is away.
@@ -60,9 +61,11 @@ def relay(
         )
     if summary.waiting:
         output.say(f"{summary.waiting} messages wait for the mail server.")
+    if summary.alerts_mailed:
+        output.say(f"alerts mailed: {summary.alerts_mailed}.")
     if json:
         output.as_json(asdict(summary))
-    if once and summary.waiting:
+    if once and (summary.waiting or summary.alerts_wait):
         raise typer.Exit(_AWAY)
     if once and (summary.failed or summary.uncertain):
         raise typer.Exit(1)

@@ -5,12 +5,13 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from pgbill.cli import output
 from pgbill.errors import PgbillError, TemporaryError
 
 if TYPE_CHECKING:
-    from pgbill.billing import OnProgress, Summary
+    from pgbill.billing import Progress, Summary
 
 commands = typer.Typer()
 runs = typer.Typer(no_args_is_help=True, help="Look after runs and parked accounts.")
@@ -77,9 +78,13 @@ def run(
         workers=workers or settings.workers,
         account_key=account,
     )
-    with _progress() as on_progress:
+    with _progress() as bar:
         summary = billing.run(
-            server.dsn(settings), settings, request, on_progress=on_progress
+            server.dsn(settings),
+            settings,
+            request,
+            on_progress=bar.show,
+            on_alert=bar.say,
         )
     _print(summary, json=json)
     if not summary.is_finished:
@@ -119,7 +124,7 @@ def retry(
 class _progress:  # noqa: N801
     """A progress bar on stderr, if a person looks at it."""
 
-    def __enter__(self) -> "OnProgress":
+    def __enter__(self) -> "_progress":
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -142,12 +147,18 @@ class _progress:  # noqa: N801
         )
         self._bar.start()
         self._task = self._bar.add_task("run", total=None, lost="")
-        return self._show
+        return self
 
-    def _show(self, progress: object) -> None:
-        from pgbill.billing import Progress
+    def say(self, sentence: str) -> None:
+        """Tell a person something, without spoiling the bar."""
+        if self._bar.disable:
+            output.say(sentence)
+        else:
+            text = Text(f"pgbill: {sentence}")
+            self._bar.console.print(text, soft_wrap=True)
 
-        assert isinstance(progress, Progress)
+    def show(self, progress: "Progress") -> None:
+        """Move the bar."""
         lost = f"{progress.lost} leases lost" if progress.lost else ""
         total = max(progress.due, progress.done)
         self._bar.update(self._task, completed=progress.done, total=total, lost=lost)

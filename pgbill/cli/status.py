@@ -31,6 +31,12 @@ _UNCERTAIN = {
     "begun_at": "begun",
     "holder": "by",
 }
+_ALERTS = {
+    "alert_id": "alert",
+    "raised_at": "raised",
+    "kind": "kind",
+    "summary": "what happened",
+}
 _CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -88,7 +94,19 @@ def _print(found: "Status") -> None:
     counts = ", ".join(f"{state}: {count}" for state, count in found.outbox.items())
     output.line(f"Messages: {counts}.")
     alerts = ", ".join(f"{each.kind}: {each.alert_count}" for each in found.alerts)
-    output.line(f"Open alerts: {alerts or 'none'}.")
+    if alerts:
+        output.line(f"Open alerts: {found.incident_count} ({alerts}).")
+    else:
+        output.line("Open alerts: none.")
+    if found.alerts_in_unknown_mails:
+        output.line(
+            "It is not known whether the mails about"
+            f" {found.alerts_in_unknown_mails} of them arrived."
+        )
+    if found.newest_alerts:
+        output.table(rows.of(found.newest_alerts), _ALERTS)
+    if found.incident_count > len(found.newest_alerts):
+        output.line("… and older ones: pgbill alert list")
     if found.uncertain:
         output.line("")
         output.line("It is not known whether these messages were taken:")

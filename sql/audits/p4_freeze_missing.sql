@@ -23,6 +23,8 @@ WITH frozen AS (
         ('lease_event', TRUE),
         ('delivery_attempt', TRUE),
         ('delivery_outcome', TRUE),
+        ('alert_digest', TRUE),
+        ('alert_digest_outcome', TRUE),
         ('price_version', TRUE),
         ('price_tier', TRUE),
         ('lease', FALSE),

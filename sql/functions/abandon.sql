@@ -27,11 +27,23 @@ BEGIN
     );
 
     IF p_hard_limit THEN
-        INSERT INTO pgbill.alert (bucket, account_id, kind, summary)
-        VALUES (
-            p_bucket, p_account_id, 'hard_limit',
-            format('%s dropped the account: %s', p_holder, p_detail)
-        );
+        INSERT INTO pgbill.alert (bucket, kind, account_id, fencing_token, run_id, summary)
+        SELECT
+            p_bucket,
+            'hard_limit',
+            p_account_id,
+            p_token,
+            p_run_id,
+            format(
+                'Account %s: %s dropped it: %s. Nothing was written for it. It is tried again'
+                ' when the lease has expired, and parked after too many attempts. See what'
+                ' takes so long: pgbill explain %s; if such accounts need the time, raise'
+                ' PGBILL_HARD_LIMIT_SECONDS.',
+                account.key, p_holder, p_detail, account.key
+            )
+        FROM pgbill.account
+        WHERE account.bucket = p_bucket AND account.account_id = p_account_id
+        ON CONFLICT DO NOTHING;
     END IF;
 END;
 $$;

@@ -84,19 +84,27 @@ BEGIN
             attempt.attempt_no, attempt.holder, attempt.sent_to, attempt.begun_at
     )
 
-    INSERT INTO pgbill.alert (bucket, kind, account_id, summary)
+    INSERT INTO pgbill.alert (bucket, kind, account_id, message_id, attempt_no, summary)
     SELECT
         uncertain.bucket,
         'message_uncertain',
         uncertain.account_id,
+        uncertain.message_id,
+        uncertain.attempt_no,
         format(
-            'message %s to %s: it is not known whether attempt %s, begun by %s at %s, was taken;'
-            ' find out and tell it by: pgbill outbox resolve %s --taken (or --not-taken)',
-            uncertain.message_id, uncertain.sent_to, uncertain.attempt_no, uncertain.holder,
+            'Account %s: it is not known whether message %s to %s arrived: attempt %s, begun by'
+            ' %s at %s, has no outcome. It is not sent again before you say so. Look into the'
+            ' log of the mail server, then: pgbill outbox resolve %s --taken (or --not-taken)'
+            ' --reason TEXT.',
+            account.key, uncertain.message_id, uncertain.sent_to, uncertain.attempt_no,
+            uncertain.holder,
             to_char(uncertain.begun_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS"Z"'),
             uncertain.message_id
         )
-    FROM uncertain;
+    FROM uncertain
+    INNER JOIN pgbill.account
+        ON uncertain.bucket = account.bucket AND uncertain.account_id = account.account_id
+    ON CONFLICT DO NOTHING;
 
     RETURN QUERY
     UPDATE pgbill.outbox_message

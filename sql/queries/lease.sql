@@ -31,6 +31,11 @@ SELECT pgbill.abandon(
     :bucket, :account_id, :token, :holder, :worker_id, :run_id, :due_on, :detail, :hard_limit
 );
 
+-- name: record_refusal
+SELECT pgbill.record_refusal(
+    :bucket, :account_id, :token, :holder, :worker_id, :run_id, :due_on, :detail
+);
+
 -- name: due_buckets
 SELECT
     due.bucket,

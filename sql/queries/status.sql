@@ -127,6 +127,22 @@ WHERE outbox_message.closed_at IS NULL
 ORDER BY delivery_attempt.begun_at, outbox_message.message_id
 LIMIT :limit;
 
+-- name: alerts
+-- Incidents that nobody has acknowledged, and alerts in mails that may not have arrived.
+SELECT
+    count(DISTINCT alert.incident) AS incident_count,
+    count(*) FILTER (
+        WHERE alert_digest.begun_at < clock_timestamp() - interval '15 minutes'
+        AND NOT EXISTS (
+            SELECT
+            FROM pgbill.alert_digest_outcome AS outcome
+            WHERE outcome.digest_id = alert.digest_id
+        )
+    ) AS unknown_count
+FROM pgbill.alert
+LEFT JOIN pgbill.alert_digest USING (digest_id)
+WHERE alert.acked_at IS NULL;
+
 -- name: open_alerts
 SELECT
     alert.kind,

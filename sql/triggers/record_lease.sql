@@ -84,25 +84,50 @@ BEGIN
     ) AS told
     ORDER BY told.bucket, told.account_id, told.rank;
 
-    INSERT INTO pgbill.alert (bucket, raised_at, kind, account_id, summary)
+    -- One alert for a claim that went wrong, however often its holder renews too late.
+    INSERT INTO pgbill.alert (
+        bucket, raised_at, kind, account_id, fencing_token, run_id, summary
+    )
     SELECT
         before.bucket,
         v_now,
         'lease_expired',
         before.account_id,
+        before.fencing_token,
+        after.run_id,
         format(
-            'the lease of %s (token %s, claimed at %s) expired at %s before its holder was done: %s',
-            before.holder, before.fencing_token,
+            'Account %s: %s (token %s) claimed it at %s and was not done when its lease expired'
+            ' at %s, %s s later. %s See what held it up: pgbill explain %s.',
+            account.key, before.holder, before.fencing_token,
             to_char(before.claimed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS"Z"'),
             to_char(before.expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS"Z"'),
+            round(extract(EPOCH FROM before.expires_at - before.claimed_at), 1),
             CASE
-                WHEN after.fencing_token = before.fencing_token THEN 'it renewed too late'
-                WHEN after.worker_id IS NULL THEN format('it ended as %s', after.outcome)
-                ELSE format('%s took over', after.holder)
-            END
+                WHEN after.fencing_token = before.fencing_token
+                    THEN 'It has renewed it since, and goes on: nobody else had claimed it.'
+                WHEN after.worker_id IS NOT NULL
+                    THEN format(
+                        '%s took over at %s (token %s); whatever %s still writes is refused.',
+                        after.holder,
+                        to_char(v_now AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS"Z"'),
+                        after.fencing_token, before.holder
+                    )
+                WHEN after.outcome = 'revoked'
+                    THEN format(
+                        'It was taken away (%s); whatever %s still writes is refused.',
+                        after.detail, before.holder
+                    )
+                WHEN after.outcome = 'parked' THEN 'Nobody took over: the account is parked.'
+                ELSE format(
+                    'It finished all the same, as %s, before anybody else had claimed it.',
+                    after.outcome
+                )
+            END,
+            account.key
         )
     FROM after
     INNER JOIN before USING (bucket, account_id)
+    INNER JOIN pgbill.account USING (bucket, account_id)
     WHERE before.worker_id IS NOT NULL
         AND (
             before.expires_at <= v_now
@@ -110,10 +135,22 @@ BEGIN
         )
     UNION ALL
     SELECT
-        after.bucket, v_now, 'account_parked', after.account_id, coalesce(after.detail, 'parked')
+        after.bucket,
+        v_now,
+        'account_parked',
+        after.account_id,
+        before.fencing_token,
+        after.run_id,
+        format(
+            'Account %s is parked: no run takes it. The reason: %s. Mend that, then:'
+            ' pgbill runs retry --account %s --reason TEXT.',
+            account.key, coalesce(after.detail, 'none was given'), account.key
+        )
     FROM after
     INNER JOIN before USING (bucket, account_id)
-    WHERE after.parked_at IS NOT NULL AND before.parked_at IS NULL;
+    INNER JOIN pgbill.account USING (bucket, account_id)
+    WHERE after.parked_at IS NOT NULL AND before.parked_at IS NULL
+    ON CONFLICT DO NOTHING;
 
     RETURN NULL;
 END;
