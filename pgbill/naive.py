@@ -20,16 +20,16 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from email.message import EmailMessage
+from functools import cache
 from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
-from psycopg import Connection
+from psycopg import Connection, sql
 
-from pgbill import db
+from pgbill import db, resources
 
 HEADER = "X-Pgbill-Demo"
 
-_QUERIES = db.Queries("naive")
 _TRIED_AT_ONCE = 16
 _IDLE_SECONDS = 0.05
 _PATIENCE_SECONDS = 120
@@ -69,6 +69,16 @@ class _Count:
 @dataclass(frozen=True, slots=True)
 class _Locked:
     claim: str
+
+
+@cache
+def queries() -> dict[str, sql.SQL]:
+    """Return the named queries of the pipeline; `create` makes its schema."""
+    folder = resources.path("sql", "naive")
+    return {
+        **db.parse((folder / "queries.sql").read_text(encoding="utf-8")),
+        **db.parse("-- name: create\n" + (folder / "schema.sql").read_text("utf-8")),
+    }
 
 
 class Worker:
@@ -120,14 +130,14 @@ class Worker:
         self._do("mailed", key=account.key, claim=claim)
 
     def _fetch(self, name: str, row: type[Any], **params: object) -> list[Any]:
-        return db.fetch_all(self._conn, _QUERIES[name], row, **params)
+        return db.fetch_all(self._conn, queries()[name], row, **params)
 
     def _count(self, name: str, **params: object) -> int:
         counted: list[_Count] = self._fetch(name, _Count, **params)
         return counted[0].how_many
 
     def _do(self, name: LiteralString, **params: object) -> None:
-        db.execute(self._conn, _QUERIES[name], **params)
+        db.execute(self._conn, queries()[name], **params)
 
 
 class _Taxes:

@@ -33,7 +33,6 @@ _PATIENCE_SECONDS = 180
 _BATCH_SIZE = 8
 
 _QUERIES = db.Queries("replay")
-_NAIVE = db.Queries("naive")
 
 
 class Mailbox(Protocol):
@@ -113,14 +112,14 @@ def _connected(dsn: str) -> Generator[Connection[Any]]:
 
 @contextlib.contextmanager
 def _naive_schema(conn: Connection[Any], plan: Plan) -> Generator[None]:
-    db.execute(conn, _NAIVE["drop"])
-    db.execute(conn, _NAIVE["create"])
+    db.execute(conn, naive.queries()["drop"])
+    db.execute(conn, naive.queries()["create"])
     try:
-        db.execute(conn, _NAIVE["fill"], through_on=plan.through)
+        db.execute(conn, naive.queries()["fill"], through_on=plan.through)
         yield
     finally:
         with contextlib.suppress(psycopg.Error):
-            db.execute(conn, _NAIVE["drop"])
+            db.execute(conn, naive.queries()["drop"])
 
 
 def _run_naive(
@@ -137,11 +136,11 @@ def _run_naive(
         _watch(
             conn,
             mishaps,
-            lambda: db.fetch_all(conn, _NAIVE["held"], Held),
+            lambda: db.fetch_all(conn, naive.queries()["held"], Held),
             is_over=lambda: all(worker.has_ended for worker in workers),
         )
         seconds = time.monotonic() - begun
-    events = db.fetch_all(conn, _NAIVE["events"], Event)
+    events = db.fetch_all(conn, naive.queries()["events"], Event)
     ttl = timedelta(seconds=plan.ttl_seconds)
     expiries = {each.claim: each.at + ttl for each in events if each.kind == "claimed"}
     laid_out = timeline.build(events, expiries=expiries, strikes=mishaps.strikes)
