@@ -53,7 +53,7 @@ def test_the_demo(pgbill: Pgbill, tmp_path: Path) -> None:
     assert told["usage records"] == "100,000"
     assert int(told["invoices"].split()[0].replace(",", "")) > 2_000
     assert re.search(r"in EUR: [\d,]+\.\d\d gross", done.stdout)
-    assert told["mails"].endswith(f" in {tmp_path}/first/mails")
+    assert told["mails"].endswith(f" in {tmp_path}/folder/mails")
     assert told["audit findings"] == "0"
     assert int(told["seconds"]) > 0
 
