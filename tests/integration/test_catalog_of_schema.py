@@ -20,6 +20,7 @@ from tests.shop import run_sql, values
 _REFERENCE = {
     *("currency", "seller", "seller_snapshot", "meter", "price", "price_version"),
     *("price_tier", "tax_rate", "number_series", "billing_run", "usage_import_state"),
+    *("alert_digest", "alert_digest_outcome"),
     *("schema_file", "schema_object", "schema_state", "alembic_version"),
 }
 # Keyed by their series or by the bucket alone.

@@ -32,6 +32,8 @@ FROZEN = (
     "lease_event",
     "delivery_attempt",
     "delivery_outcome",
+    "alert_digest",
+    "alert_digest_outcome",
     "price_version",
     "price_tier",
 )
