@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -100,6 +101,7 @@ def _run_sleepers(dsn: str) -> dict[str, int]:
         [sys.executable, "-m", "tests.sleepers", dsn, _JANUARY.isoformat()],
         check=True,
         capture_output=True,
+        cwd=Path(__file__).parents[2],
         text=True,
         timeout=120,
     )
