@@ -10,14 +10,12 @@ attempts, not by the end of the run.
 import contextlib
 import getpass
 import json
-import signal
 import socket
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
-from types import FrameType
 from typing import Any
 
 from psycopg import Connection
@@ -25,15 +23,14 @@ from psycopg import Connection
 from pgbill import __version__, db, schema
 from pgbill.alert import Watch
 from pgbill.config import Settings
-from pgbill.crew import Crew, Ended
 from pgbill.errors import ConfigError, TemporaryError, UsageError
 from pgbill.issuing import Policy
-from pgbill.job import Job, Tally, TaxService
+from pgbill.job import Job, TaxService
 from pgbill.lease import Scope
 from pgbill.renewal import Terms
+from pgbill.supervision import OnProgress, Supervision
 
 _QUERIES = db.Queries("billing")
-_LISTEN_SECONDS = 0.2
 _LISTED_FAILURES = 20
 _BUCKETS = 256
 
@@ -89,16 +86,6 @@ class Summary:
     failures: list[Failure] = field(default_factory=list[Failure])
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is."""
-
-    done: int
-    due: int
-    lost: int
-
-
-OnProgress = Callable[[Progress], None]
 OnAlert = Callable[[str], None]
 """What to do with the sentence about each alert that the run finds."""
 
@@ -182,7 +169,13 @@ def run(
         watch.begin(conn)
     # No connection is open now: a forked worker would share it.
     jobs = _jobs(dsn, settings, request, scope)
-    _Supervision(dsn, jobs, due.due_count, on_progress, watch).supervise()
+    Supervision(
+        jobs,
+        due.due_count,
+        on_progress=on_progress,
+        watch=watch,
+        analyze=lambda: _analyze(dsn),
+    ).supervise()
     with _connected(dsn) as conn:
         watch.look_with(conn)
         return _conclude(conn, scope, due, started)
@@ -211,105 +204,6 @@ def who() -> str:
     return f"{login}@{socket.gethostname()}"
 
 
-class _Supervision:
-    """The parent's part of a run: start workers, count, replace the dead, drain."""
-
-    def __init__(
-        self,
-        dsn: str,
-        jobs: list[Job],
-        due: int,
-        on_progress: OnProgress,
-        watch: Watch,
-    ) -> None:
-        self._dsn = dsn
-        self._jobs = jobs
-        self._due = due
-        self._on_progress = on_progress
-        self._watch = watch
-        self._crew = Crew()
-        self._done = 0
-        self._lost = 0
-        self._signals = 0
-        self._replacements = 10 + 2 * len(jobs)
-        self._was_away = False
-        self._analyze_at = [1, due // 20]
-
-    def supervise(self) -> None:
-        """Return when all workers have ended, by themselves or by a signal.
-
-        Raises:
-            TemporaryError: Workers gave up on the database, or kept dying.
-        """
-        with _signals(self._on_signal):
-            for job in self._jobs:
-                self._crew.start(job)
-            while len(self._crew):
-                for news in self._crew.hear(_LISTEN_SECONDS):
-                    self._take(news)
-                self._on_progress(Progress(self._done, self._due, self._lost))
-                self._watch.look()
-        if self._was_away and not self._signals:
-            raise TemporaryError(
-                "workers lost the database.",
-                hint="Start the run again when it is there; it continues.",
-            )
-
-    def _on_signal(self) -> None:
-        self._signals += 1
-        if self._signals == 1:
-            self._crew.stop()
-        else:
-            self._crew.kill()
-
-    def _take(self, news: Tally | Ended) -> None:
-        if isinstance(news, Tally):
-            self._done += news.done_count
-            self._lost += news.lost
-            self._analyze()
-        elif news.exit_code == TemporaryError.exit_code:
-            self._was_away = True
-        elif news.is_killed and not self._signals:
-            self._replace(news)
-
-    def _replace(self, ended: Ended) -> None:
-        if self._replacements == 0:
-            self._crew.stop()
-            raise TemporaryError(
-                "workers die again and again.",
-                hint="See what kills them, then start the run again; it continues.",
-            )
-        self._replacements -= 1
-        self._crew.start(ended.job)
-
-    def _analyze(self) -> None:
-        """Refresh statistics soon after the first commits, while tables are small."""
-        if self._analyze_at and self._done >= self._analyze_at[0]:
-            self._analyze_at.pop(0)
-            with contextlib.suppress(TemporaryError), _connected(self._dsn) as conn:
-                found = db.fetch_one(
-                    conn, _QUERIES["statistics_are_empty"], _Statistics
-                )
-                if found and found.are_empty:
-                    db.execute(conn, _QUERIES["analyze"])
-
-
-@contextlib.contextmanager
-def _signals(handler: Callable[[], None]) -> Generator[None]:
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        handler()
-
-    previous = {
-        number: signal.signal(number, handle)
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield
-    finally:
-        for number, old in previous.items():
-            signal.signal(number, old)
-
-
 @contextlib.contextmanager
 def _connected(dsn: str) -> Generator[Connection[Any]]:
     with contextlib.closing(_connect(dsn)) as conn:
@@ -318,6 +212,14 @@ def _connected(dsn: str) -> Generator[Connection[Any]]:
 
 def _connect(dsn: str) -> Connection[Any]:
     return db.connect(dsn, role="pgbill_worker", application="run")
+
+
+def _analyze(dsn: str) -> None:
+    """Refresh the statistics of what a run writes, if they tell of empty tables."""
+    with contextlib.suppress(TemporaryError), _connected(dsn) as conn:
+        found = db.fetch_one(conn, _QUERIES["statistics_are_empty"], _Statistics)
+        if found and found.are_empty:
+            db.execute(conn, _QUERIES["analyze"])
 
 
 def _check_issue_date(

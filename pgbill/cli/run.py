@@ -11,7 +11,8 @@ from pgbill.cli import output
 from pgbill.errors import PgbillError, TemporaryError
 
 if TYPE_CHECKING:
-    from pgbill.billing import Progress, Summary
+    from pgbill.billing import Summary
+    from pgbill.supervision import Progress
 
 commands = typer.Typer()
 runs = typer.Typer(no_args_is_help=True, help="Look after runs and parked accounts.")

@@ -9,6 +9,7 @@ RETURNS trigger
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = ''
+SET enable_seqscan = off
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
