@@ -34,6 +34,7 @@ COMMENT ON COLUMN pgbill.billing_run.through_on IS
 COMMENT ON COLUMN pgbill.billing_run.issue_on IS
 'The date of the invoices; null: today in the seller''s zone.';
 COMMENT ON COLUMN pgbill.billing_run.account_key IS 'Null: all accounts.';
+COMMENT ON COLUMN pgbill.billing_run.summary IS 'What it has done, as it was told at its end; null before.';
 COMMENT ON COLUMN pgbill.billing_run.ending IS
 'finished: nothing was left due; superseded: it was stopped and another run took over.';
 
@@ -130,6 +131,10 @@ COMMENT ON COLUMN pgbill.lease_event.kind IS
 'expired: the lease was taken over, or renewed too late; abandoned: its holder '
 'noticed the loss.';
 COMMENT ON COLUMN pgbill.lease_event.fencing_token IS 'The token of the claim that it is about.';
+COMMENT ON COLUMN pgbill.lease_event.holder IS 'Host and process; null: nobody held it.';
+COMMENT ON COLUMN pgbill.lease_event.worker_id IS 'Null: nobody held it.';
+COMMENT ON COLUMN pgbill.lease_event.run_id IS 'The run of the claim; null: before the first.';
+COMMENT ON COLUMN pgbill.lease_event.detail IS 'The reason; null where there is none to tell.';
 COMMENT ON COLUMN pgbill.lease_event.outcome IS 'Of a release: how the claim ended.';
 
 CREATE SEQUENCE pgbill.alert_id;

@@ -87,6 +87,7 @@ CREATE TABLE pgbill.invoice (
 COMMENT ON TABLE pgbill.invoice IS
 'Issued invoices and credit notes. Never changed: what corrects one is another '
 'document.';
+COMMENT ON COLUMN pgbill.invoice.period_start IS 'That of the closing; null as period_end.';
 COMMENT ON COLUMN pgbill.invoice.period_end IS
 'The closing that it bills; null for credit notes and one-off invoices.';
 COMMENT ON COLUMN pgbill.invoice.previous_revision IS
@@ -220,6 +221,8 @@ CREATE TABLE pgbill.invoice_tax (
 COMMENT ON TABLE pgbill.invoice_tax IS
 'The tax of an invoice, computed once for each category and rate (EN 16931, BR-CO-17).';
 COMMENT ON COLUMN pgbill.invoice_tax.tax_rate IS 'Percent.';
+COMMENT ON COLUMN pgbill.invoice_tax.legal_text IS
+'The sentence that the law wants for the category; null: none.';
 
 CREATE TABLE pgbill.invoice_number (
     series_id integer NOT NULL REFERENCES pgbill.number_series (series_id),

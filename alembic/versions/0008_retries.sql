@@ -36,3 +36,5 @@ COMMENT ON COLUMN pgbill.outbox_message.retry_of_attempt_no IS
 COMMENT ON COLUMN pgbill.outbox_message.retry_of_outcome IS
 'Always failed: with the key to delivery_outcome, what may have been taken is never '
 'repeated.';
+COMMENT ON COLUMN pgbill.outbox_message.retry_reason IS
+'Why a person asked for it; null for the message of an invoice.';
