@@ -34,7 +34,8 @@ COMMENT ON COLUMN pgbill.billing_run.through_on IS
 COMMENT ON COLUMN pgbill.billing_run.issue_on IS
 'The date of the invoices; null: today in the seller''s zone.';
 COMMENT ON COLUMN pgbill.billing_run.account_key IS 'Null: all accounts.';
-COMMENT ON COLUMN pgbill.billing_run.summary IS 'What it has done, as it was told at its end; null before.';
+COMMENT ON COLUMN pgbill.billing_run.summary IS
+'What it has done, as it was told at its end; null before.';
 COMMENT ON COLUMN pgbill.billing_run.ending IS
 'finished: nothing was left due; superseded: it was stopped and another run took over.';
 
