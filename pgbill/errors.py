@@ -37,8 +37,11 @@ class PgbillError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        """Join the message and the hint."""
-        return f"{self.message} {self.hint}" if self.hint else self.message
+        """Join the message and the hint, as sentences."""
+        if not self.hint:
+            return self.message
+        stop = "" if self.message.endswith((".", "!", "?", ":")) else "."
+        return f"{self.message}{stop} {self.hint}"
 
 
 class FindingsError(PgbillError):
