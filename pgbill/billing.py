@@ -34,6 +34,9 @@ _QUERIES = db.Queries("billing")
 _LISTED_FAILURES = 20
 _BUCKETS = 256
 
+# A typing error in the year would move the date of a series for good.
+_ISSUE_DAYS_AHEAD = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -122,6 +125,7 @@ class _Text:
 @dataclass(frozen=True, slots=True)
 class _IssueDate:
     issued_on: str | None
+    allowed_until: date
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +173,24 @@ def run(
         watch.begin(conn)
     # No connection is open now: a forked worker would share it.
     jobs = _jobs(dsn, settings, request, scope)
-    Supervision(
+    supervision = Supervision(
         jobs,
         due.due_count,
         on_progress=on_progress,
         watch=watch,
         analyze=lambda: _analyze(dsn),
-    ).supervise()
+    )
+    supervision.supervise()
     with _connected(dsn) as conn:
         watch.look_with(conn)
-        return _conclude(conn, scope, due, started)
+        summary = _conclude(conn, scope, due, started)
+    # If the others have finished what was left by one that gave up, all is well.
+    if supervision.was_away and not summary.is_finished:
+        raise TemporaryError(
+            "workers lost the database.",
+            hint="Start the run again when it is there; it continues.",
+        )
+    return summary
 
 
 def retry(dsn: str, *, account_key: str | None, reason: str) -> list[Unparked]:
@@ -228,8 +240,18 @@ def _check_issue_date(
     if request.issue_on is None:
         return
     latest = db.fetch_one(
-        conn, _QUERIES["latest_issue_date"], _IssueDate, mode=settings.mode
+        conn,
+        _QUERIES["latest_issue_date"],
+        _IssueDate,
+        mode=settings.mode,
+        days_ahead=_ISSUE_DAYS_AHEAD,
     )
+    if latest and request.issue_on > latest.allowed_until:
+        raise UsageError(
+            f"--issue-on {request.issue_on} is more than {_ISSUE_DAYS_AHEAD} days from"
+            " now.",
+            hint="The series could never be dated earlier again: check the year.",
+        )
     if latest and latest.issued_on and latest.issued_on > request.issue_on.isoformat():
         raise UsageError(
             f"--issue-on {request.issue_on} is before the last invoice, which was"

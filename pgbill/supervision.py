@@ -60,7 +60,7 @@ class Supervision:
         """Return when all workers have ended, by themselves or by a signal.
 
         Raises:
-            TemporaryError: Workers gave up on the database, or kept dying.
+            TemporaryError: Workers kept dying.
         """
         with _signals(self._on_signal):
             for job in self._jobs:
@@ -70,11 +70,11 @@ class Supervision:
                     self._take(news)
                 self._on_progress(Progress(self._done, self._due, self._lost))
                 self._watch.look()
-        if self._was_away and not self._signals:
-            raise TemporaryError(
-                "workers lost the database.",
-                hint="Start the run again when it is there; it continues.",
-            )
+
+    @property
+    def was_away(self) -> bool:
+        """Whether a worker gave up on the database, not told to stop."""
+        return self._was_away and not self._signals
 
     def _on_signal(self) -> None:
         self._signals += 1

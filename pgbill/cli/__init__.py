@@ -84,4 +84,5 @@ def pgbill(
 def main() -> None:
     """Run the command line."""
     output.replace_closed_streams()
+    output.write_what_the_terminal_can()
     app()

@@ -5,6 +5,7 @@ strings in JSON, since money must not become a float on the way.
 """
 
 import errno
+import io
 import json
 import os
 import sys
@@ -86,6 +87,13 @@ def say(message: str) -> None:
     """Tell a person something, on stderr, after the program's name."""
     sys.stderr.write(f"pgbill: {message}\n")
     sys.stderr.flush()
+
+
+def write_what_the_terminal_can() -> None:
+    """Escape characters that the encoding of stdout or stderr does not have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def whisper(message: str) -> None:

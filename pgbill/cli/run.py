@@ -51,7 +51,7 @@ def run(
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, max=64, envvar="PGBILL_WORKERS", help="Worker processes. Default: 8."
+            min=1, max=64, help="Worker processes. Default: PGBILL_WORKERS, else 8."
         ),
     ] = None,
     account: Annotated[
@@ -178,8 +178,8 @@ def _print(summary: "Summary", *, json: bool) -> None:
         return
     output.table(
         [
-            {"what": "accounts invoiced", "count": summary.invoiced},
-            {"what": "accounts with nothing to bill", "count": summary.nothing_to_bill},
+            {"what": "invoices issued", "count": summary.invoiced},
+            {"what": "periods with nothing to bill", "count": summary.nothing_to_bill},
             {"what": "accounts that failed", "count": summary.failed},
             {"what": "accounts parked", "count": summary.parked},
             {"what": "leases lost", "count": summary.leases_lost},
@@ -224,4 +224,6 @@ def _print(summary: "Summary", *, json: bool) -> None:
 def _parked(summary: "Summary") -> str:
     if not summary.parked_before:
         return ""
-    return f" {summary.parked_before} accounts are parked: see pgbill runs retry."
+    count = summary.parked_before
+    parked = "1 account is" if count == 1 else f"{count} accounts are"
+    return f" {parked} parked: see pgbill runs retry."

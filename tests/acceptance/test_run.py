@@ -203,7 +203,7 @@ def test_a_person_is_told_in_a_table(pgbill: Pgbill, admin: Connection[Any]) -> 
     told = do(pgbill, "run", "--through", JANUARY)
 
     lines = [line.split() for line in told.stdout.splitlines()]
-    assert ["accounts", "invoiced", "6"] in lines
+    assert ["invoices", "issued", "6"] in lines
     assert ["EUR", "6", "60.00", "11.40", "71.40"] in lines
     assert "pgbill: done in" in told.stderr
 
@@ -355,3 +355,15 @@ def test_a_test_run_has_a_series_of_its_own(
         *("live", "live", "test", "test")
     ]
     assert_clean(pgbill)
+
+
+def test_an_issue_date_far_ahead_is_refused(
+    pgbill: Pgbill, admin: Connection[Any]
+) -> None:
+    """A typing error in the year would move the date of the series for good."""
+    many_accounts(admin, 1)
+
+    done = pgbill("run", "--through", JANUARY, "--issue-on", "2062-01-31")
+
+    assert (done.exit_code, invoiced_count(admin)) == (2, 0)
+    assert "more than 60 days from now" in done.stderr
