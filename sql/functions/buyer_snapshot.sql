@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION pgbill.buyer_snapshot(p_account pgbill.account)
 RETURNS jsonb
 LANGUAGE sql
-IMMUTABLE
+STABLE
 PARALLEL SAFE
 RETURN jsonb_strip_nulls(jsonb_build_object(
     'key', (p_account).key,
