@@ -18,6 +18,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import psycopg
 from psycopg import Connection
 
 from pgbill import __version__, db, schema
@@ -228,7 +229,11 @@ def _connect(dsn: str) -> Connection[Any]:
 
 def _analyze(dsn: str) -> None:
     """Refresh the statistics of what a run writes, if they tell of empty tables."""
-    with contextlib.suppress(TemporaryError), _connected(dsn) as conn:
+    with (
+        # Nobody waits for them: it is no reason to end a run.
+        contextlib.suppress(TemporaryError, psycopg.OperationalError),
+        _connected(dsn) as conn,
+    ):
         found = db.fetch_one(conn, _QUERIES["statistics_are_empty"], _Statistics)
         if found and found.are_empty:
             db.execute(conn, _QUERIES["analyze"])
