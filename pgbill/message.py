@@ -1,9 +1,10 @@
-"""Make the mail that delivers a document to an address.
+"""Make the mail that delivers a document.
 
 The same message gives the same mail, byte for byte, at each attempt, so that a second
 copy can be recognised by its Message-ID. Addresses are checked here, before anything
-is sent: one that cannot be sent to has failed, now and later. No value reaches a header
-with a control character in it.
+is sent: one that cannot be sent to has failed, now and later. A folder needs none, so
+what is no address names the account there. No value reaches a header with a control
+character in it.
 """
 
 import hashlib
@@ -39,6 +40,7 @@ class Mail:
 
     sender: str
     sent_to: str
+    """An address or, for a folder, the key of an account without one."""
     content: bytes
     needs_utf8: bool
     """Whether the address of the recipient cannot be written in ASCII."""
@@ -77,11 +79,11 @@ def compose(
         AddressError: The address to send to cannot be one.
         ComposeError: Something else is wrong with it.
     """
-    sent_to = recipient_of(redirect or message.address)
+    to = _to(message, redirect)
     sender = sender_of(mail_from or str(content.invoice.seller["mail_from"]))
-    needs_utf8 = not sent_to.isascii()
+    needs_utf8 = to is not None and not to.isascii()
     try:
-        mail = _envelope(content, message, sender=sender, sent_to=sent_to)
+        mail = _envelope(content, message, sender=sender, to=to)
         if redirect:
             mail["X-Pgbill-Original-To"] = printable(message.address)
         text, html = rendering.render(content)
@@ -99,7 +101,9 @@ def compose(
         ValueError,
     ) as error:
         raise ComposeError(f"the mail cannot be composed: {error!r}") from error
-    return Mail(sender, sent_to, wire, needs_utf8, content.invoice.number_text)
+    return Mail(
+        sender, to or message.address, wire, needs_utf8, content.invoice.number_text
+    )
 
 
 def check_sender(text: str) -> None:
@@ -141,13 +145,27 @@ def recipient_of(text: str) -> str:
         raise AddressError(f"not sent: {error}") from error
 
 
+def _to(message: Message, redirect: str | None) -> str | None:
+    """Return whom the mail is to; none for a file of an account without an address.
+
+    Raises:
+        AddressError: It is not for a folder, and cannot be sent.
+    """
+    try:
+        return recipient_of(redirect or message.address)
+    except AddressError:
+        if redirect or message.channel != "folder":
+            raise
+        return None
+
+
 def _with_ascii_domain(text: str) -> str:
     local, _, domain = text.rpartition("@")
     return f"{local}@{domain.encode('idna').decode()}"
 
 
 def _envelope(
-    content: Document, message: Message, *, sender: str, sent_to: str
+    content: Document, message: Message, *, sender: str, to: str | None
 ) -> EmailMessage:
     """Begin the mail with its headers."""
     invoice = content.invoice
@@ -155,7 +173,11 @@ def _envelope(
     mail = EmailMessage(policy=SMTP)
     mail["Date"] = invoice.issued_at
     mail["From"] = header_address(sender, name)
-    mail["To"] = header_address(sent_to)
+    if to is None:
+        # No To at all is valid, and nothing that picks up the file can send it astray.
+        mail["X-Pgbill-Account"] = printable(message.address)
+    else:
+        mail["To"] = header_address(to)
     mail["Subject"] = _subject(content, name)
     domain = sender.rpartition("@")[2]
     digest = _digest(content, message)

@@ -361,6 +361,33 @@ def test_an_address_that_cannot_be_one_fails_with_the_reason(house: House) -> No
     assert house.sink.received == []
 
 
+def test_a_folder_needs_no_address(house: House) -> None:
+    """The import gives such an account its key; here a shop does."""
+    filed, failed = post.issue(
+        house.conn,
+        2,
+        delivery_channel="folder",
+        recipients={"invoice": ["C-1042"]},
+    )
+    # As relays did that wanted an address for a file.
+    post.Relay(house.conn).deliver(failed, "failed")
+    message_id = str(post.state(house.conn, failed).message_id)
+    house.run("outbox", "retry", message_id, "--reason", "no address is needed")
+    folder = house.folder / "out"
+
+    summary = house.relay(mail_dir=str(folder))
+
+    assert summary["accepted"] == 2
+    for account in (filed, failed):
+        state = post.state(house.conn, account)
+        (file,) = folder.glob(f"{state.number_text}-{state.message_id}.eml")
+        mail = email.message_from_bytes(file.read_bytes(), policy=SMTP)
+        assert (state.state, mail["To"]) == ("accepted", None)
+        assert mail["X-Pgbill-Account"] == "C-1042"
+    assert house.sink.received == []
+    assert findings(house.conn) == {}
+
+
 def test_a_folder_that_is_not_set_defers(house: House) -> None:
     post.issue(house.conn, delivery_channel="folder")
 

@@ -190,6 +190,40 @@ def test_an_address_that_cannot_be_one_is_refused(address: str) -> None:
         compose(documents.document(), claimed=documents.message(address=address))
 
 
+@pytest.mark.parametrize("key", ["C-1042", "a@b@c", "Müller & Söhne", "k" * 200])
+def test_a_file_needs_no_address(key: str) -> None:
+    """It names the account instead of a recipient."""
+    claimed = documents.message(channel="folder", address=key)
+
+    mail = compose(documents.document(), claimed=claimed)
+
+    assert read(mail)["To"] is None
+    assert read(mail)["X-Pgbill-Account"] == mail.sent_to == key
+    assert read(mail).keys() == [
+        "X-Pgbill-Account" if name == "To" else name for name in HEADERS
+    ]
+    assert not mail.needs_utf8
+    assert mail.content.isascii()
+
+
+def test_a_file_to_an_address_says_so() -> None:
+    claimed = documents.message(channel="folder")
+
+    mail = compose(documents.document(), claimed=claimed)
+
+    assert read(mail)["To"] == mail.sent_to == "ap@buyer.example.com"
+    assert read(mail).keys() == HEADERS
+
+
+def test_a_redirect_holds_for_files_without_an_address() -> None:
+    claimed = documents.message(channel="folder", address="C-1042")
+
+    mail = compose(documents.document(), claimed=claimed, redirect="dev@example.com")
+
+    assert read(mail)["To"] == mail.sent_to == "dev@example.com"
+    assert read(mail)["X-Pgbill-Original-To"] == "C-1042"
+
+
 def test_a_domain_beyond_ascii_is_sent_in_ascii() -> None:
     claimed = documents.message(address="ap@bücher.example.com")
 
