@@ -20,7 +20,7 @@ demo: $(VENV)/demo
 
 # The last thing printed is pytest's summary.
 test: lint
-	@$(IN_VENV) pytest $(PYTEST)
+	@$(IN_VENV) pytest -n auto --maxprocesses 4 $(PYTEST)
 
 lint: $(VENV)/dev
 	@$(IN_VENV) ruff check --quiet .

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from psycopg import Connection, sql
+from psycopg.abc import Buffer
+from psycopg.types.datetime import TimestamptzLoader
 
 from pgbill import db
 from pgbill.errors import SchemaError, UsageError
@@ -88,6 +90,15 @@ def run(
     return (examine(conn, view, limit=limit) for view in chosen)
 
 
+class _Times(TimestamptzLoader):
+    """Times, and words for those that Python has none for: an audit must not stop."""
+
+    def load(self, data: Buffer) -> Any:  # noqa: ANN401
+        """Return a datetime, or the text of an infinity."""
+        text = bytes(data).decode()
+        return text if text.endswith("infinity") else super().load(data)
+
+
 def examine(conn: Connection[Any], view: View, *, limit: int) -> Audit:
     """Count the findings of a view and fetch the first ones, in one statement."""
     query = sql.SQL(
@@ -96,7 +107,9 @@ def examine(conn: Connection[Any], view: View, *, limit: int) -> Audit:
         columns=sql.SQL(", ").join(map(sql.Identifier, view.columns)),
         view=sql.Identifier(_SCHEMA, view.name),
     )
-    rows = conn.execute(query, [limit]).fetchall()
+    with conn.cursor() as cursor:
+        cursor.adapters.register_loader("timestamptz", _Times)
+        rows = cursor.execute(query, [limit]).fetchall()
     findings = [dict(zip(view.columns, row, strict=False)) for row in rows]
     return Audit(
         name=view.name,

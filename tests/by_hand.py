@@ -56,10 +56,11 @@ def invoice(
     period_end: date | None = None,
     **columns: object,
 ) -> int:
-    """Write an invoice, of a period that is empty or of none; return its id."""
+    """Write an invoice of a period that is empty, or a credit note; return its id."""
     defaults: dict[str, object] = {
         "bucket": account.bucket,
         "account_id": account.account_id,
+        "kind": "credit_note" if period_end is None else "invoice",
         "period_start": period_end,
         "period_end": period_end,
         "series_id": series_of(conn, account),

@@ -81,6 +81,8 @@ CREATE TABLE pgbill.invoice (
     CONSTRAINT invoice_gross_is_net_plus_tax CHECK (gross_amount = net_amount + tax_amount),
     CONSTRAINT invoice_period_has_start_and_end
     CHECK ((period_start IS NULL) = (period_end IS NULL)),
+    -- Without a period the unique key above would let any number of invoices through.
+    CONSTRAINT invoice_is_for_a_period CHECK (kind = 'credit_note' OR period_end IS NOT NULL),
     CONSTRAINT invoice_has_a_recipient CHECK (cardinality(recipients) > 0)
 );
 
@@ -89,7 +91,7 @@ COMMENT ON TABLE pgbill.invoice IS
 'document.';
 COMMENT ON COLUMN pgbill.invoice.period_start IS 'That of the closing; null as period_end.';
 COMMENT ON COLUMN pgbill.invoice.period_end IS
-'The closing that it bills; null for credit notes and one-off invoices.';
+'The closing that it bills; null for credit notes.';
 COMMENT ON COLUMN pgbill.invoice.previous_revision IS
 'Null for the first; else the revision whose cancellation this one needs.';
 COMMENT ON COLUMN pgbill.invoice.exchange_rate IS

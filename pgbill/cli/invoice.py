@@ -33,6 +33,7 @@ _LINES = {
     "service_until": "until",
     "quantity": "quantity",
     "unit_amount": "unit amount",
+    "days": "days",
     "net_amount": "net",
     "tax": "tax",
 }
@@ -54,7 +55,8 @@ def list_(
         str | None, typer.Option(metavar="KEY", help="Only of this billing account.")
     ] = None,
     run: Annotated[
-        int | None, typer.Option(help="Only those that a run issued.")
+        int | None,
+        typer.Option(min=1, max=2**63 - 1, help="Only those that a run issued."),
     ] = None,
     limit: Annotated[
         int, typer.Option(min=1, max=100_000, help="How many, the newest first.")
@@ -127,7 +129,7 @@ def _print(document: "Document") -> None:
         {"name": "", "value": ""},
     )
     output.line("")
-    output.table([_with_tax(row) for row in rows.of(document.lines)], _LINES)
+    _print_lines(document)
     output.line("")
     output.table([_with_tax(row) for row in rows.of(document.taxes)], _TAXES)
     for text in dict.fromkeys(each.legal_text for each in document.taxes):
@@ -145,6 +147,18 @@ def _print(document: "Document") -> None:
     )
     output.line("")
     output.table(rows.of(document.deliveries), _DELIVERIES)
+
+
+def _print_lines(document: "Document") -> None:
+    """Print the lines; the days that they are for only if one of them is prorated."""
+    lines = [_with_tax(row) for row in rows.of(document.lines)]
+    columns = dict(_LINES)
+    if all(row["part_days"] is None for row in lines):
+        del columns["days"]
+    for row in lines:
+        if row["part_days"] is not None:
+            row["days"] = f"{row['part_days']}/{row['whole_days']}"
+    output.table(lines, columns)
 
 
 def _with_tax(row: dict[str, object]) -> dict[str, object]:

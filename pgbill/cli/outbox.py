@@ -66,7 +66,9 @@ def list_(
         str | None,
         typer.Option(help="pending, claimed, deferred, accepted, failed or uncertain."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    limit: Annotated[
+        int, typer.Option(min=1, max=100_000, help="At most so many.")
+    ] = 100,
     json: output.AsJson = False,
 ) -> None:
     """List messages, the newest first.

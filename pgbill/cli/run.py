@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from pgbill.cli import output
-from pgbill.errors import PgbillError, TemporaryError
+from pgbill.errors import PgbillError, TemporaryError, UsageError
 
 if TYPE_CHECKING:
     from pgbill.billing import Summary
@@ -73,6 +73,8 @@ def run(
     from pgbill import billing, config, server
 
     settings = config.load()
+    if settings.mode == "test":
+        output.say("PGBILL_MODE is test: numbers of the test series, but real periods.")
     request = billing.Request(
         through_on=through,
         issue_on=issue_on,
@@ -112,6 +114,8 @@ def retry(
     """
     from pgbill import billing, config, server
 
+    if not reason.strip():
+        raise UsageError("--reason is empty.", hint="Say why: it is kept.")
     unparked = billing.retry(
         server.dsn(config.load()), account_key=account, reason=reason
     )

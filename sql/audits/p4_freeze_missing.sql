@@ -28,7 +28,9 @@ WITH frozen AS (
         ('price_version', TRUE),
         ('price_tier', TRUE),
         ('lease', FALSE),
-        ('outbox_message', FALSE)
+        ('outbox_message', FALSE),
+        ('billing_run', FALSE),
+        ('alert', FALSE)
     ) AS named (table_name, is_insert_only)
     UNION ALL
     SELECT

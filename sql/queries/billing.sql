@@ -54,7 +54,7 @@ WHERE account.bucket = pgbill.bucket_of(:key) AND account.key = :key;
 -- name: latest_issue_date
 SELECT
     max(number_series.last_issued_on)::text AS issued_on,
-    (clock_timestamp() AT TIME ZONE 'UTC')::date + :days_ahead AS allowed_until
+    (clock_timestamp() AT TIME ZONE 'UTC')::date + :days_ahead::integer AS allowed_until
 FROM pgbill.number_series
 WHERE number_series.kind = 'invoice'
     AND number_series.mode = :mode

@@ -30,6 +30,7 @@ from tests.integration.test_p1_once import (
     can_close_days_twice,
     can_invoice_a_period_twice,
     can_invoice_what_is_not_closed,
+    can_invoice_without_a_period,
     can_leave_days_out,
     can_reissue_what_is_not_cancelled,
 )
@@ -68,6 +69,7 @@ ALONE: dict[str, Callable[[Connection[Any]], bool]] = {
     "invoice a period twice": can_invoice_a_period_twice,
     "reissue what is not cancelled": can_reissue_what_is_not_cancelled,
     "invoice what is not closed": can_invoice_what_is_not_closed,
+    "invoice without a period": can_invoice_without_a_period,
     "close days twice": can_close_days_twice,
     "begin twice": can_begin_twice,
     "leave days out": can_leave_days_out,
@@ -135,6 +137,11 @@ MUTANTS = [
         "an invoice has a closed period",
         without_key("invoice", "FOREIGN KEY (bucket, account_id, period_end) REF"),
         {"invoice what is not closed"},
+    ),
+    Mutant(
+        "an invoice is for a period",
+        without_key("invoice", "CHECK (((kind = 'credit_note'::text) OR"),
+        {"invoice without a period"},
     ),
     Mutant(
         "a period follows another",

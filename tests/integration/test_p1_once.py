@@ -141,3 +141,15 @@ def test_the_second_time_there_is_nothing_to_do(conn: Connection[Any]) -> None:
 
     assert outcomes == []
     assert books(conn, account).invoiced == [FIRST_DAY]
+
+
+def can_invoice_without_a_period(conn: Connection[Any]) -> bool:
+    """The key on account and period would not bind it: there could be any number."""
+    account, token = _billed_account(conn)
+    return by_hand.succeeds(
+        conn, lambda: by_hand.invoice(conn, account, token, kind="invoice")
+    )
+
+
+def test_an_invoice_is_for_a_period(conn: Connection[Any]) -> None:
+    assert not can_invoice_without_a_period(conn)

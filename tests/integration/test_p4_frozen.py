@@ -38,7 +38,7 @@ FROZEN = (
     "price_tier",
 )
 _FROZEN = (*FROZEN, "usage_record_2026_01")
-FOR_EVER = ("lease", "outbox_message")
+FOR_EVER = ("lease", "outbox_message", "billing_run", "alert")
 """They change, but their rows stay."""
 
 _STATEMENTS = {
