@@ -44,13 +44,18 @@ class Invoice:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of an invoice; its days are both included."""
+    """A line of an invoice; its days are both included.
+
+    Prorated, it is for `part_days` of `whole_days`; otherwise both are none.
+    """
 
     description: str
     kind: str
     quantity: Decimal
     unit_code: str
     unit_amount: Decimal
+    part_days: int | None
+    whole_days: int | None
     net_amount: Decimal
     service_from_on: date
     service_through_on: date

@@ -82,6 +82,9 @@ class Line:
     quantity: Decimal
     unit_code: str
     unit_amount: Decimal
+    part_days: int | None
+    """Prorated, the line is for so many of `whole_days`; otherwise both are none."""
+    whole_days: int | None
     net_amount: Decimal
     tax_category: str
     tax_rate: Decimal

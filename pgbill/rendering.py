@@ -44,6 +44,7 @@ class _Line:
     quantity: str
     unit: str
     unit_amount: str
+    part: str | None
     net_amount: str
 
 
@@ -176,6 +177,9 @@ def _line(line: Line, words: Wording, invoice: Invoice) -> _Line:
     ]
     if line.kind == "late_usage":
         notes.insert(0, words.texts["late"])
+    part = None
+    if line.part_days is not None and line.whole_days is not None:
+        part = words.part(line.part_days, line.whole_days)
     return _Line(
         description=line.description,
         service=words.period(line.service_from_on, line.service_through_on),
@@ -183,6 +187,7 @@ def _line(line: Line, words: Wording, invoice: Invoice) -> _Line:
         quantity=words.number(line.quantity),
         unit=words.unit(line.unit_code),
         unit_amount=_amount(line.unit_amount, words, invoice),
+        part=part,
         net_amount=_amount(line.net_amount, words, invoice),
     )
 

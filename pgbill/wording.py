@@ -72,6 +72,11 @@ class Wording:
             return self.short_day(first)
         return f"{self.short_day(first)} \N{EN DASH} {self.short_day(last)}"
 
+    def part(self, days: int, whole: int) -> str:
+        """Write the part of a period that is billed, in days."""
+        part, of = self.number(Decimal(days)), self.number(Decimal(whole))
+        return self.say("part", part=part, whole=of).replace(" ", _NARROW)
+
     def unit(self, code: str) -> str:
         """Write a unit by its UN/ECE code; an unknown one is its code."""
         return self.units.get(code, code)

@@ -45,6 +45,8 @@ def line(**columns: Any) -> Line:  # noqa: ANN401
         quantity=Decimal(2),
         unit_code="MON",
         unit_amount=Decimal("617.25"),
+        part_days=None,
+        whole_days=None,
         net_amount=Decimal("1234.50"),
         service_from_on=date(2026, 10, 1),
         service_through_on=date(2026, 11, 30),

@@ -44,6 +44,8 @@ SELECT
     line.quantity,
     line.unit_code,
     line.unit_amount,
+    (line.rating_input ->> 'part_days')::integer AS part_days,
+    (line.rating_input ->> 'whole_days')::integer AS whole_days,
     line.net_amount,
     lower(line.service_period) AS service_from_on,
     upper(line.service_period) - 1 AS service_through_on,

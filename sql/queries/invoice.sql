@@ -84,6 +84,8 @@ SELECT
     invoice_line.quantity,
     invoice_line.unit_code,
     invoice_line.unit_amount,
+    (invoice_line.rating_input ->> 'part_days')::integer AS part_days,
+    (invoice_line.rating_input ->> 'whole_days')::integer AS whole_days,
     invoice_line.net_amount,
     invoice_line.tax_category,
     invoice_line.tax_rate,

@@ -6,15 +6,16 @@ there is something to look at.
 
 import contextlib
 import json
+from datetime import date
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from pgbill import db, roles
+from pgbill import db, document, invoice, rendering, roles
 from pgbill.cli import app
-from tests import world
-from tests.shop import run_sql, values
+from tests import actors, builders, world
+from tests.shop import FEBRUARY, Shop, run_sql, values
 
 
 @pytest.fixture
@@ -175,6 +176,50 @@ def test_an_invoice_is_shown_whole(busy_dsn: str) -> None:
     assert [each["state"] for each in shown["deliveries"]] == ["accepted", "accepted"]
     assert result.exit_code == 0
     assert "Example busy GmbH (busy)" in result.stdout
+    assert " days " not in result.stdout
+
+
+def test_a_prorated_line_shows_its_part(dsn: str) -> None:
+    """To a person, to a program, and in the mail: 96.77 is not 3 times 100."""
+    with contextlib.closing(
+        db.connect(dsn, role=roles.OWNER, application="test")
+    ) as conn:
+        shop = Shop.open(conn)
+        account = shop.account(conn)
+        hosting = builders.price(conn, shop.seller_id, amount="100", timing="arrears")
+        builders.subscription(
+            conn, account, (hosting, "3"), starts_on=date(2026, 1, 22)
+        )
+        assert actors.bill_all(conn, account, through_on=FEBRUARY) == ["invoiced"] * 2
+        (number,) = values(
+            conn,
+            "SELECT number_text FROM pgbill.invoice_overview WHERE period_end = %s",
+            FEBRUARY,
+        )
+        header = invoice.get(conn, number).header
+        issued = document.load(
+            conn,
+            bucket=header.bucket,
+            account_id=header.account_id,
+            invoice_id=header.invoice_id,
+        )
+
+    shown = run_json(dsn, "invoice", "show", number)
+    heading, *lines = (
+        run(dsn, "invoice", "show", number).stdout.split("\n\n")[1].splitlines()
+    )
+
+    assert {
+        (each["net_amount"], each["part_days"], each["whole_days"])
+        for each in shown["lines"]
+    } == {("96.77", 10, 31), ("10.00", None, None)}
+    assert "days" in heading.split()
+    assert ["10/31" in each.split() for each in lines] == [
+        "96.77" in each.split() for each in lines
+    ]
+    assert issued is not None
+    text = rendering.render(issued)[0].replace("\N{NO-BREAK SPACE}", " ")
+    assert "10/31 days = 96.77 EUR" in text
 
 
 def test_an_alert_is_acknowledged_once(busy_dsn: str) -> None:

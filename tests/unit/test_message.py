@@ -127,6 +127,44 @@ def test_the_language_is_the_accounts(language: str, title: str, due: str) -> No
     assert read(compose(document))["Subject"].startswith(title)
 
 
+@pytest.mark.parametrize(
+    ("language", "product"),
+    [
+        ("en", "3 month * 100.00 * 10/31 days = 96.77 EUR"),
+        ("de", "3 Monat * 100,00 * 10/31 Tage = 96,77 EUR"),
+        ("de-CH", "3 Monat * 100.00 * 10/31 Tage = 96.77 EUR"),
+        ("fr", "3 mois * 100,00 * 10/31 jours = 96,77 EUR"),
+        ("nl", "3 month * 100.00 * 10/31 days = 96.77 EUR"),
+    ],
+)
+def test_a_prorated_line_says_for_which_part(language: str, product: str) -> None:
+    """Otherwise the sum would be wrong."""
+    prorated = documents.line(
+        quantity=Decimal(3),
+        unit_amount=Decimal(100),
+        part_days=10,
+        whole_days=31,
+        net_amount=Decimal("96.77"),
+    )
+    document = documents.document(language=language, lines=[prorated])
+    text, html = (
+        part.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MULTIPLICATION SIGN}", "*")
+        for part in rendering.render(document)
+    )
+
+    factors, _, _ = product.partition(" = ")
+    part = factors.rpartition(" * ")[2]
+    assert product in text
+    # On a narrow screen below the description, on a wide one below the price.
+    assert f">{factors}</div>" in html
+    assert f">* {part}</div>" in html
+
+
+def test_a_line_of_a_whole_period_has_no_part() -> None:
+    assert "617.25 = 1,234.50 EUR" in text_of(documents.document())
+    assert "day" not in html_of(documents.document()).partition("<body")[2]
+
+
 def test_a_tax_says_the_sentence_of_the_law() -> None:
     exempt = Tax("AE", Decimal(0), Decimal("1234.50"), Decimal(0), "Reverse charge.")
     document = documents.document(taxes=[exempt])

@@ -82,6 +82,14 @@ def test_a_period_of_one_day_is_that_day() -> None:
     assert words.period(date(2026, 3, 1), date(2026, 3, 1)) == "1 Mar 2026"
 
 
+@pytest.mark.parametrize(
+    ("tag", "written"),
+    [("en", "1,000/1,096 days"), ("de", "1.000/1.096 Tage")],
+)
+def test_a_part_does_not_wrap(tag: str, written: str) -> None:
+    assert wording.find(tag).part(1000, 1096) == written.replace(" ", NO_BREAK)
+
+
 def test_an_unknown_unit_is_its_code() -> None:
     assert wording.find("de").unit("X99") == "X99"
 
