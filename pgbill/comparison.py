@@ -33,6 +33,7 @@ def rows(plan: Plan, lock: Outcome, pgbill: Outcome) -> list[Row]:
         _row("expired before the work was done", *(each.expired for each in both)),
         _bad("    and invoiced all the same", *(each.went_on for each in both)),
         _row("    and the work dropped", *(each.dropped for each in both)),
+        _row("late writes tried and refused", *(each.refused for each in both)),
         _bad("keys of others deleted", *(each.foreign_keys for each in both)),
         _row("alerts for a person", *(each.alerts for each in both)),
         Row("audit findings", *_texts(audits), pgbill_is_bad=bool(pgbill.findings)),
@@ -70,8 +71,9 @@ def sentences(plan: Plan, lock: Outcome, pgbill: Outcome) -> list[str]:
             " each with an alert for a person to see."
         ),
         (
-            "When the sleeper woke, its time was over: it dropped the"
-            f" {pgbill.dropped} accounts that it had held, and whatever it might have"
-            " written with its old fencing tokens the database would have refused."
+            "When the sleeper woke, its time was over, and it dropped its work. The"
+            " replay has then written with the tokens of the leases that were lost, as"
+            " a worker would that does not notice. The database has refused every one:"
+            f" {pgbill.refused} late writes."
         ),
     ]

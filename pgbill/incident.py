@@ -59,7 +59,9 @@ class Outcome:
     went_on: int
     """Of these: whose holder wrote its invoice all the same."""
     dropped: int
-    """Work that was given up, or refused, because the lease was lost."""
+    """Work that was given up because the lease was lost."""
+    refused: int
+    """Late writes, tried with the tokens of lost leases, that the fence refused."""
     foreign_keys: int
     """Keys deleted that were another worker's by then."""
     alerts: int
@@ -79,6 +81,7 @@ class Outcome:
             expired=sum(bar.is_expired for bar in bars),
             went_on=sum(bar.is_expired and bar.outcome == "invoiced" for bar in bars),
             dropped=sum(bar.outcome == "dropped" for bar in bars),
+            refused=0,
             foreign_keys=0,
             alerts=0,
             findings=None,

@@ -20,7 +20,7 @@ import psycopg
 from psycopg import Connection
 
 from pgbill import db, naive, steps, timeline
-from pgbill.errors import PgbillError
+from pgbill.errors import LeaseLostError, PgbillError
 from pgbill.incident import Outcome, Plan, Replay
 from pgbill.mishap import Held, Mishaps
 from pgbill.steps import Process, Steps
@@ -62,6 +62,13 @@ class _Key:
 @dataclass(frozen=True, slots=True)
 class _Count:
     how_many: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    bucket: int
+    account_id: int
+    fencing_token: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +221,38 @@ def _run_pgbill(
     )
     return replace(
         outcome,
+        refused=_write_late(conn, run_id),
         alerts=_count(conn, "alerts", run_id),
         findings=found,
     ), laid_out
+
+
+def _write_late(conn: Connection[Any], run_id: int) -> int:
+    """Write with the tokens of all lost leases, as a sleeper would; count refusals.
+
+    Raises:
+        PgbillError: One was not refused. Nothing of it stays all the same.
+    """
+    refused = 0
+    claims = db.fetch_all(conn, _QUERIES["lost_claims"], _Claim, run_id=run_id)
+    for claim in claims:
+        try:
+            with conn.transaction(force_rollback=True):
+                db.execute(
+                    conn,
+                    _QUERIES["write_late"],
+                    bucket=claim.bucket,
+                    account_id=claim.account_id,
+                    token=claim.fencing_token,
+                    run_id=run_id,
+                )
+        except LeaseLostError:
+            refused += 1
+        else:
+            raise PgbillError(
+                f"a write with the token {claim.fencing_token} was taken."
+            )
+    return refused
 
 
 def findings(commands: Steps) -> int:

@@ -58,12 +58,55 @@ WHERE delivery_outcome.outcome = 'accepted' AND invoice.run_id = :run_id;
 
 -- name: alerts
 SELECT count(*) AS how_many
-FROM pgbill.alert
-WHERE alert.raised_at >= (
-    SELECT billing_run.started_at
-    FROM pgbill.billing_run
-    WHERE billing_run.run_id = :run_id
-);
+FROM (
+    SELECT DISTINCT
+        alert.bucket,
+        alert.incident
+    FROM pgbill.alert
+    WHERE alert.raised_at >= (
+        SELECT billing_run.started_at
+        FROM pgbill.billing_run
+        WHERE billing_run.run_id = :run_id
+    )
+) AS mishap;
 
 -- name: clock
 SELECT clock_timestamp() AS now;
+
+-- name: lost_claims
+SELECT DISTINCT
+    lease_event.bucket,
+    lease_event.account_id,
+    lease_event.fencing_token
+FROM pgbill.lease_event
+WHERE lease_event.run_id = :run_id AND lease_event.kind = 'expired'
+ORDER BY lease_event.fencing_token
+LIMIT 1000;
+
+-- name: write_late
+-- What a worker that has lost its claim would still write: another line of the invoice.
+INSERT INTO pgbill.invoice_line (
+    bucket, account_id, invoice_id, line_no, kind, description, quantity, unit_code,
+    unit_amount, net_amount, tax_category, tax_rate, service_period, rating_input,
+    fencing_token
+)
+SELECT
+    invoice.bucket,
+    invoice.account_id,
+    invoice.invoice_id,
+    10000,
+    'arrears',
+    'written late',
+    1,
+    'C62',
+    0,
+    0,
+    'S',
+    0,
+    daterange(invoice.period_start, invoice.period_end),
+    '{}',
+    :token
+FROM pgbill.invoice
+WHERE invoice.bucket = :bucket
+    AND invoice.account_id = :account_id
+    AND invoice.run_id = :run_id;

@@ -70,6 +70,7 @@ def test_the_incident_replayed(
     assert pgbill.mails == mails == ACCOUNTS
     assert pgbill.expired >= 2
     assert pgbill.dropped >= 1
+    assert pgbill.refused >= 2
     assert pgbill.alerts >= pgbill.expired
     assert invoices_by_account(admin) == [1] * ACCOUNTS
     # The naive pipeline leaves nothing behind.
