@@ -32,7 +32,7 @@ app = typer.Typer(
     cls=output.Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(schema.commands)
