@@ -38,6 +38,7 @@ BEGIN
             account.zone,
             account.country AS buyer_country,
             account.tax_status AS buyer_status,
+            account.vat_id AS buyer_vat_id,
             account.anchor_on,
             account.first_period_on,
             seller.country AS seller_country,
@@ -96,7 +97,9 @@ BEGIN
             WHEN bool_or(part.kind IS NOT NULL AND version.unit_amount IS NULL)
                 OR bool_or(
                     part.kind IS NOT NULL AND tax_rate.rate IS NULL AND p_tax_by_table
-                ) THEN 'failed'
+                )
+                OR bool_or(tax_rate.category IN ('AE', 'K') AND target.buyer_vat_id IS NULL)
+                THEN 'failed'
         END,
         coalesce(
             min(
@@ -116,6 +119,12 @@ BEGIN
                 )
             ) FILTER (
                 WHERE part.kind IS NOT NULL AND tax_rate.rate IS NULL AND p_tax_by_table
+            ),
+            -- EN 16931, BR-AE-02 and BR-IC-02.
+            min(
+                format('tax category %s needs the VAT id of the buyer', tax_rate.category)
+            ) FILTER (
+                WHERE tax_rate.category IN ('AE', 'K') AND target.buyer_vat_id IS NULL
             )
         ),
         ROW(

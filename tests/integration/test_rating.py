@@ -369,6 +369,22 @@ def test_a_reverse_charge_says_so(conn: Connection[Any]) -> None:
         assert value(conn, f"SELECT legal_text FROM pgbill.{table}") == text  # noqa: S608
 
 
+def test_a_reverse_charge_needs_the_vat_id_of_the_buyer(
+    conn: Connection[Any],
+) -> None:
+    """EN 16931, BR-AE-02: without it the invoice would not be valid."""
+    builders.tax_rate(conn, buyer_country="FR", category="AE", rate="0")
+    ledger = Ledger(conn, country="FR", tax_status="business", vat_id=None)
+    ledger.subscribe(ledger.price("100"))
+
+    outcomes = ledger.bill()
+
+    assert outcomes == ["failed"]
+    assert value(conn, "SELECT detail FROM pgbill.lease") == (
+        "tax category AE needs the VAT id of the buyer"
+    )
+
+
 def test_a_price_is_that_of_the_day_on_which_its_service_begins(
     ledger: Ledger,
 ) -> None:
