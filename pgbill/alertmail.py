@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
-from pgbill import db, digest, mail, rendering
+from pgbill import db, digest, mail, rendering, roles
 from pgbill.claims import AWAY, in_thread
 from pgbill.courier import patiently
 from pgbill.digest import Digest, Policy
@@ -127,7 +127,7 @@ class AlertMail:
 
     def _connection(self) -> Connection[Any]:
         if self._conn is None or self._conn.closed:
-            self._conn = db.connect(self.dsn, role="pgbill_worker", application="relay")
+            self._conn = db.connect(self.dsn, role=roles.WORKER, application="relay")
         return self._conn
 
     def _tell(self, begun: Digest, what: str, reply: str) -> None:

@@ -13,7 +13,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
-from pgbill import __version__, db, schema
+from pgbill import __version__, db, roles, schema
 from pgbill.alert import Watch
 from pgbill.config import Settings
 from pgbill.errors import ConfigError, TemporaryError, UsageError
@@ -29,6 +29,7 @@ from pgbill.issuing import Policy
 from pgbill.job import Job, TaxService
 from pgbill.lease import Scope
 from pgbill.renewal import Terms
+from pgbill.summary import Failure, Summary, Total
 from pgbill.supervision import OnProgress, Supervision
 
 _QUERIES = db.Queries("billing")
@@ -49,45 +50,6 @@ class Request:
     """None: today in the seller's zone."""
     workers: int
     account_key: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Total:
-    """What was invoiced in a currency, in its major unit."""
-
-    currency: str
-    invoices: int
-    net: Decimal
-    tax: Decimal
-    gross: Decimal
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An account that could not be invoiced, and why."""
-
-    account_key: str
-    outcome: str
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What a run has done, by all its workers, up to its end or its stop."""
-
-    run_id: int | None
-    """None if nothing was due, so that no run was begun."""
-    is_finished: bool
-    invoiced: int = 0
-    nothing_to_bill: int = 0
-    failed: int = 0
-    parked: int = 0
-    leases_lost: int = 0
-    still_due: int = 0
-    parked_before: int = 0
-    seconds: float = 0
-    totals: list[Total] = field(default_factory=list[Total])
-    failures: list[Failure] = field(default_factory=list[Failure])
 
 
 OnAlert = Callable[[str], None]
@@ -224,7 +186,7 @@ def _connected(dsn: str) -> Generator[Connection[Any]]:
 
 
 def _connect(dsn: str) -> Connection[Any]:
-    return db.connect(dsn, role="pgbill_worker", application="run")
+    return db.connect(dsn, role=roles.WORKER, application="run")
 
 
 def _analyze(dsn: str) -> None:

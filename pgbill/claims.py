@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import psycopg
 from psycopg import Connection
 
-from pgbill import db, outbox
+from pgbill import db, outbox, roles
 from pgbill.errors import TemporaryError
 from pgbill.outbox import Channel, Message, Scope
 
@@ -155,7 +155,7 @@ class Claims:
         return await in_thread(self._executor, do)
 
     def _connect(self) -> Connection[Any]:
-        return db.connect(self._dsn, role="pgbill_worker", application="relay")
+        return db.connect(self._dsn, role=roles.WORKER, application="relay")
 
 
 def _count(conn: Connection[Any], query: str, **values: str) -> int:

@@ -20,7 +20,7 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 import psycopg
 from psycopg import Connection
 
-from pgbill import address, db, folder, mail, message, outbox, rendering
+from pgbill import address, db, folder, mail, message, outbox, rendering, roles
 from pgbill.claims import AWAY, in_thread
 from pgbill.config import Settings
 from pgbill.errors import ConfigError
@@ -233,9 +233,7 @@ class Courier:
 
     def _connection(self) -> Connection[Any]:
         if self._conn is None or self._conn.closed:
-            self._conn = db.connect(
-                self._dsn, role="pgbill_worker", application="relay"
-            )
+            self._conn = db.connect(self._dsn, role=roles.WORKER, application="relay")
         return self._conn
 
     def _tell(self, claimed: Message, what: str, reply: str) -> None:

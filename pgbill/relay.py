@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from pgbill import db, digest, outbox, schema
+from pgbill import db, digest, outbox, roles, schema
 from pgbill.alertmail import AlertMail
 from pgbill.claims import AWAY, Claims
 from pgbill.config import Settings
@@ -94,7 +94,7 @@ def run(
     """
     route, alerts_to = Route.of(settings), digest.Policy.of(settings)
     with contextlib.closing(
-        db.connect(dsn, role="pgbill_worker", application="relay")
+        db.connect(dsn, role=roles.WORKER, application="relay")
     ) as conn:
         schema.require_current(conn)
 

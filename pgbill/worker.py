@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection, errors
 
-from pgbill import clock, db, issuing, lease
+from pgbill import clock, db, issuing, lease, roles
 from pgbill.errors import IssueDateError, LeaseLostError, TemporaryError
 from pgbill.issuing import Billed
 from pgbill.job import Job, Report, Tally
@@ -100,7 +100,7 @@ class Shift:
         return self._wait()
 
     def _connect(self) -> Connection[Any]:
-        return db.connect(self._job.dsn, role="pgbill_worker", application="worker")
+        return db.connect(self._job.dsn, role=roles.WORKER, application="worker")
 
     def _connection(self) -> Connection[Any]:
         if self._conn is None or self._conn.closed:

@@ -47,7 +47,7 @@ def demo(
     with pgbill: a slow tax service, a worker that is stopped, one that is killed. Exit
     code 1 if the audit finds anything.
 
-    Example: pgbill demo --folder /var/tmp/pgbill-demo
+    Example: pgbill demo --folder my-demo
     """
     from pgbill import config
     from pgbill import demo as process

@@ -11,7 +11,7 @@ from pgbill.cli import output
 from pgbill.errors import PgbillError, TemporaryError, UsageError
 
 if TYPE_CHECKING:
-    from pgbill.billing import Summary
+    from pgbill.summary import Summary
     from pgbill.supervision import Progress
 
 commands = typer.Typer()
