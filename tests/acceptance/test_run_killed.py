@@ -58,7 +58,13 @@ claim = lease.claim
 def claim_and_stop(*arguments, **options):
     claimed = claim(*arguments, **options)
     if claimed:
-        os.kill(os.getppid(), signal.SIGTERM)
+        # Once: a second signal would end the workers without a drain.
+        try:
+            pathlib.Path("stopped").touch(exist_ok=False)
+        except FileExistsError:
+            pass
+        else:
+            os.kill(os.getppid(), signal.SIGTERM)
         time.sleep(0.5)
     return claimed
 lease.claim = claim_and_stop
