@@ -65,13 +65,19 @@ BEGIN
     END IF;
 
     INSERT INTO pgbill.billing_period (
-        bucket, account_id, period_end, period_start, outcome, usage_seq, run_id, fencing_token
+        bucket, account_id, period_end, period_start, period_end_at, outcome, usage_seq, run_id,
+        fencing_token
     )
     SELECT
         own.bucket,
         own.account_id,
         own.period_end,
         own.period_start,
+        (
+            SELECT lease.due_at
+            FROM pgbill.lease
+            WHERE lease.bucket = own.bucket AND lease.account_id = own.account_id
+        ),
         CASE WHEN own.invoice_id IS NULL THEN 'nothing_to_bill' ELSE 'invoiced' END,
         own.usage_seq,
         p_run_id,

@@ -212,8 +212,9 @@ def test_one_stale_row_among_good_ones_is_enough(conn: Connection[Any]) -> None:
         run_sql(
             conn,
             "INSERT INTO pgbill.billing_period (bucket, account_id, period_start,"
-            " period_end, outcome, usage_seq, fencing_token)"
-            " SELECT bucket, account_id, due_on, due_on, 'nothing_to_bill', 0, token"
+            " period_end, period_end_at, outcome, usage_seq, fencing_token)"
+            " SELECT bucket, account_id, due_on, due_on, due_at, 'nothing_to_bill', 0,"
+            " token"
             " FROM (VALUES (%s, %s), (%s, %s)) AS asked (account_id, token)"
             " INNER JOIN pgbill.lease USING (account_id)",
             *(good.account_id, newest.fencing_token),
@@ -281,13 +282,14 @@ def test_copy_is_fenced_as_well(conn: Connection[Any]) -> None:
         account.account_id,
         FEBRUARY,
         FIRST_DAY,
+        FEBRUARY,
         "invoiced",
         0,
         token,
     )
     copy = (
         "COPY pgbill.billing_period (bucket, account_id, period_end, period_start,"
-        " outcome, usage_seq, fencing_token) FROM STDIN"
+        " period_end_at, outcome, usage_seq, fencing_token) FROM STDIN"
     )
 
     with (
