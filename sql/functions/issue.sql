@@ -44,11 +44,12 @@ BEGIN
             lease.account_id,
             lease.fencing_token,
             ROW(
-                asked.period_start, asked.period_end, asked.usage_seq, asked.lines
+                asked.period_start, asked.period_end, asked.usage_seq, asked.lines,
+                asked.policy_id
             )::pgbill.draft AS draft,
             asked.lines IS NOT NULL AS has_lines
         FROM unnest(p_buckets, p_account_ids, p_tokens, p_drafts) AS asked (
-            bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines
+            bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id
         )
         INNER JOIN pgbill.lease
             ON
@@ -83,7 +84,7 @@ BEGIN
         p_run_id,
         own.fencing_token
     FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
+        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id, invoice_id
     );
 
     WITH written AS (
@@ -123,7 +124,7 @@ BEGIN
             p_run_id,
             own.fencing_token
         FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-            bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
+            bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id, invoice_id
         )
         INNER JOIN pgbill.account USING (bucket, account_id)
         INNER JOIN pgbill.seller USING (seller_id)
@@ -175,7 +176,7 @@ BEGIN
         line.contract_number, line.cost_centre, line.revenue_account, line.rating_input,
         own.fencing_token
     FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
+        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id, invoice_id
     )
     CROSS JOIN LATERAL unnest(own.lines) WITH ORDINALITY AS line;
 
@@ -187,7 +188,7 @@ BEGIN
         own.bucket, own.account_id, own.invoice_id, tax.tax_category, tax.tax_rate,
         tax.taxable_amount, tax.tax_amount, tax.legal_text, own.fencing_token
     FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, invoice_id
+        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id, invoice_id
     )
     INNER JOIN pgbill.account USING (bucket, account_id)
     INNER JOIN pgbill.currency ON account.currency = currency.currency
@@ -221,7 +222,8 @@ BEGIN
             ) AS next_on,
             own.new_token
         FROM unnest(v_buckets, v_account_ids, v_drafts, v_invoice_ids, v_new_tokens) AS own (
-            bucket, account_id, period_start, period_end, usage_seq, lines, invoice_id, new_token
+            bucket, account_id, period_start, period_end, usage_seq, lines, policy_id, invoice_id,
+            new_token
         )
         INNER JOIN pgbill.account USING (bucket, account_id)
     ) AS done

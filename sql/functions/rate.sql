@@ -175,11 +175,19 @@ BEGIN
                     subscription.cost_centre,
                     price.revenue_account,
                     rated.rating_input,
+                    NULL,
+                    0,
+                    NULL,
+                    NULL,
+                    NULL,
+                    NULL,
+                    NULL,
                     NULL
                 )::pgbill.invoice_line
                 ORDER BY
                     part.rank, subscription.key, price.key, lower(part.service_period)
-            ) FILTER (WHERE part.kind IS NOT NULL)
+            ) FILTER (WHERE part.kind IS NOT NULL),
+            1
         )::pgbill.draft
     FROM target
     CROSS JOIN LATERAL (
