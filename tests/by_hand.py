@@ -43,6 +43,7 @@ def period(
         account_id=account.account_id,
         period_start=starts_on,
         period_end=ends_on,
+        period_end_at=ends_on,
         outcome="nothing_to_bill",
         usage_seq=0,
         fencing_token=token,
