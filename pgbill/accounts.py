@@ -3,7 +3,11 @@
 A row is the whole account: a value that is left out is the default, not what was there
 before. An account that comes again is updated, since addresses change; issued invoices
 keep their copy. What decides how its periods are cut and in which currency they are
-billed stays as it was first imported: seller, currency, zone, anchor, first day.
+billed stays as it was first imported: seller, currency, interval, anchor, first day.
+
+The zone may change, as people move. The boundary that is due keeps its instant, or the
+running period would bill usage that another has billed, or none; later boundaries are
+midnights of the new zone.
 """
 
 import json
@@ -11,7 +15,7 @@ from typing import Any, cast
 
 from psycopg import Connection
 
-from pgbill import address, column, db
+from pgbill import address, column, db, vatid
 from pgbill.column import Column
 from pgbill.problem import shown
 from pgbill.staging import Count, Found, Layout, Staged, Written
@@ -54,7 +58,23 @@ def _role(role: str, given: object) -> list[str]:
     return _addresses(cast("list[str]", members))
 
 
+def _vat_id(value: str) -> str:
+    vatid.check(value)
+    return value
+
+
+def _anchor(value: str) -> str:
+    """Take a day, or the word for the calendar's period that holds the first day."""
+    if value == "calendar":
+        return value
+    try:
+        return column.day(value)
+    except ValueError as error:
+        raise ValueError(f"{error} (or write calendar)") from None
+
+
 _COUNTRY = column.matching("[A-Z]{2}", "a country code such as DE")
+_INTERVALS = ("weekly", "monthly", "quarterly", "half_yearly", "yearly")
 
 LAYOUT = Layout(
     columns=(
@@ -68,12 +88,7 @@ LAYOUT = Layout(
         Column("region", column.text),
         Column("country", _COUNTRY, is_required=True),
         Column("tax_status", column.one_of("business", "consumer")),
-        Column(
-            "vat_id",
-            column.matching(
-                "[A-Z]{2}[0-9A-Z.+* -]{2,18}", "a VAT id with its country prefix"
-            ),
-        ),
+        Column("vat_id", _vat_id),
         Column("registration_id", column.text),
         Column("customer_number", column.text),
         Column(
@@ -83,7 +98,8 @@ LAYOUT = Layout(
         Column("currency", column.matching("[A-Z]{3}", "a currency such as EUR")),
         Column("zone", column.text),
         Column("first_period_on", column.day, is_required=True),
-        Column("anchor_on", column.day),
+        Column("billing_interval", column.one_of(*_INTERVALS)),
+        Column("anchor_on", _anchor),
         Column("net_days", column.whole(0, 365)),
         Column("end_of_month", column.boolean),
         Column("discount_percent", column.decimal),
@@ -122,6 +138,7 @@ def write(conn: Connection[Any], staged: Staged) -> Written:
     conn.execute("ANALYZE pg_temp.complete_account")
     staged.refuse(db.fetch_all(conn, _QUERIES["problems"], Found))
     db.execute(conn, _QUERIES["revoke_leases"])
+    db.execute(conn, _QUERIES["move_first_boundaries"])
     changed_count = db.execute(conn, _QUERIES["update"])
     inserted = db.fetch_one(conn, _QUERIES["insert"], Count)
     assert inserted is not None

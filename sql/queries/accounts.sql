@@ -21,7 +21,8 @@ CREATE TEMPORARY TABLE staged_account (
     currency text,
     zone text,
     first_period_on date NOT NULL,
-    anchor_on date,
+    billing_interval text,
+    anchor_on text,
     net_days integer,
     end_of_month boolean,
     discount_percent numeric,
@@ -73,7 +74,11 @@ SELECT
     coalesce(staged.currency, account.currency, seller.home_currency) AS currency,
     coalesce(staged.zone, account.zone, seller.zone) AS zone,
     staged.first_period_on,
-    coalesce(staged.anchor_on, account.anchor_on, staged.first_period_on) AS anchor_on,
+    given.billing_interval,
+    CASE
+        WHEN staged.anchor_on = 'calendar' THEN given.calendar_on
+        ELSE coalesce(staged.anchor_on::date, account.anchor_on, staged.first_period_on)
+    END AS anchor_on,
     coalesce(staged.net_days, 30) AS net_days,
     coalesce(staged.end_of_month, FALSE) AS end_of_month,
     staged.discount_percent,
@@ -96,7 +101,27 @@ SELECT
 FROM pg_temp.staged_account AS staged
 LEFT JOIN pgbill.seller ON staged.seller = seller.key
 LEFT JOIN pgbill.account
-    ON account.bucket = pgbill.bucket_of(staged.key) AND staged.key = account.key;
+    ON account.bucket = pgbill.bucket_of(staged.key) AND staged.key = account.key
+CROSS JOIN LATERAL (
+    SELECT
+        chosen.billing_interval,
+        CASE chosen.billing_interval
+            WHEN 'weekly' THEN date_trunc('week', staged.first_period_on::timestamp)::date
+            WHEN 'monthly' THEN date_trunc('month', staged.first_period_on::timestamp)::date
+            WHEN 'quarterly'
+                THEN date_trunc('quarter', staged.first_period_on::timestamp)::date
+            WHEN 'half_yearly'
+                THEN make_date(
+                    extract(YEAR FROM staged.first_period_on)::integer,
+                    CASE WHEN extract(MONTH FROM staged.first_period_on) < 7 THEN 1 ELSE 7 END,
+                    1
+                )
+            WHEN 'yearly' THEN date_trunc('year', staged.first_period_on::timestamp)::date
+        END AS calendar_on
+    FROM (
+        SELECT coalesce(staged.billing_interval, account.billing_interval, 'monthly')
+    ) AS chosen (billing_interval)
+) AS given;
 
 -- name: problems
 WITH zone AS MATERIALIZED (
@@ -204,7 +229,9 @@ problem AS (
         VALUES
         ('seller', seller.key, complete_account.seller_key),
         ('currency', account.currency, complete_account.currency),
-        ('zone', account.zone, complete_account.zone),
+        (
+            'billing_interval', account.billing_interval, complete_account.billing_interval
+        ),
         (
             'first_period_on',
             account.first_period_on::text,
@@ -251,12 +278,40 @@ SELECT pgbill.revoke_leases(
 FROM (
     SELECT DISTINCT
         complete_account.bucket, complete_account.account_id, complete_account.country,
-        complete_account.tax_status, complete_account.language
+        complete_account.tax_status, complete_account.vat_id, complete_account.language,
+        complete_account.zone
     FROM pg_temp.complete_account
 ) AS complete
 INNER JOIN pgbill.account USING (bucket, account_id)
-WHERE (account.country, account.tax_status, account.language)
-    IS DISTINCT FROM (complete.country, complete.tax_status, complete.language);
+WHERE (
+    account.country, account.tax_status, account.vat_id, account.language, account.zone
+) IS DISTINCT FROM (
+    complete.country, complete.tax_status, complete.vat_id, complete.language, complete.zone
+);
+
+-- name: move_first_boundaries
+-- Of accounts that were never closed nothing is cut yet: their first day begins in the new
+-- zone. Of the others the boundary that is due stays where it is, and the next is counted
+-- in the new zone.
+UPDATE pgbill.lease
+SET due_at = pgbill.local_midnight(lease.due_on, moved.zone)
+FROM (
+    SELECT DISTINCT
+        complete_account.bucket,
+        complete_account.account_id,
+        complete_account.zone
+    FROM pg_temp.complete_account
+    INNER JOIN pgbill.account USING (bucket, account_id)
+    WHERE complete_account.zone <> account.zone
+) AS moved
+WHERE lease.bucket = moved.bucket
+    AND lease.account_id = moved.account_id
+    AND NOT EXISTS (
+        SELECT
+        FROM pgbill.billing_period
+        WHERE billing_period.bucket = lease.bucket
+            AND billing_period.account_id = lease.account_id
+    );
 
 -- name: update
 UPDATE pgbill.account
@@ -273,6 +328,7 @@ SET
     registration_id = complete.registration_id,
     customer_number = complete.customer_number,
     language = complete.language,
+    zone = complete.zone,
     net_days = complete.net_days,
     end_of_month = complete.end_of_month,
     discount_percent = complete.discount_percent,
@@ -299,6 +355,7 @@ FROM (
         complete_account.registration_id,
         complete_account.customer_number,
         complete_account.language,
+        complete_account.zone,
         complete_account.net_days,
         complete_account.end_of_month,
         complete_account.discount_percent,
@@ -328,6 +385,7 @@ WHERE account.bucket = complete.bucket
         account.registration_id,
         account.customer_number,
         account.language,
+        account.zone,
         account.net_days,
         account.end_of_month,
         account.discount_percent,
@@ -351,6 +409,7 @@ WHERE account.bucket = complete.bucket
         complete.registration_id,
         complete.customer_number,
         complete.language,
+        complete.zone,
         complete.net_days,
         complete.end_of_month,
         complete.discount_percent,
@@ -366,7 +425,7 @@ WHERE account.bucket = complete.bucket
 -- name: insert
 WITH written AS (
     INSERT INTO pgbill.account (
-        bucket, key, seller_id, currency, zone, first_period_on, anchor_on,
+        bucket, key, seller_id, currency, zone, first_period_on, billing_interval, anchor_on,
         legal_name, street, street_2, postal_code, city, region,
         country, tax_status, vat_id, registration_id, customer_number, language,
         net_days, end_of_month, discount_percent, discount_days, payment_means, buyer_reference,
@@ -379,6 +438,7 @@ WITH written AS (
         complete_account.currency,
         complete_account.zone,
         complete_account.first_period_on,
+        complete_account.billing_interval,
         complete_account.anchor_on,
         complete_account.legal_name,
         complete_account.street,

@@ -51,6 +51,7 @@ def test_what_is_left_out_has_a_default(conn: Connection[Any], tmp_path: Path) -
     assert account["recipients"] == {"invoice": ["a@example.com", "b@example.com"]}
     assert account["tax_status"] == "consumer"
     assert account["anchor_on"] == "2026-01-01"
+    assert account["billing_interval"] == "monthly"
     assert (account["currency"], account["zone"]) == ("EUR", "Europe/Berlin")
     assert (account["language"], account["delivery_channel"]) == ("en", "email")
     assert (account["net_days"], account["payment_means"]) == (30, "30")
@@ -128,7 +129,7 @@ def test_an_issued_invoice_keeps_its_copy(
     [
         ({"seller": "other"}, "seller: it is northlight since"),
         ({"currency": "USD"}, "currency: it is EUR since"),
-        ({"zone": "UTC"}, "zone: it is Europe/Berlin since"),
+        ({"billing_interval": "weekly"}, "billing_interval: it is monthly since"),
         ({"first_period_on": "2026-02-01"}, "first_period_on: it is 2026-01-01 since"),
         ({"anchor_on": "2025-12-31"}, "anchor_on: it is 2026-01-01 since"),
     ],
@@ -168,6 +169,17 @@ def test_what_periods_depend_on_stays(
             "tax_status: 'b2b' is none of business, consumer",
         ),
         ({"vat_id": "123"}, "vat_id: '123' is not a VAT id with its country prefix"),
+        (
+            {"vat_id": "DE12345678"},
+            "vat_id: 'DE12345678' has not the length of a VAT id of DE",
+        ),
+        (
+            {"billing_interval": "daily"},
+            (
+                "billing_interval: 'daily' is none of weekly, monthly, quarterly,"
+                " half_yearly, yearly"
+            ),
+        ),
         ({"net_days": "-1"}, "net_days: '-1' is not a whole number from 0 to 365"),
         ({"end_of_month": "yes"}, "end_of_month: 'yes' is neither true nor false"),
         (
@@ -177,6 +189,13 @@ def test_what_periods_depend_on_stays(
         (
             {"anchor_on": "2026-01-02"},
             "anchor_on: 2026-01-02 is after first_period_on, 2026-01-01",
+        ),
+        (
+            {"anchor_on": "calender"},
+            (
+                "anchor_on: 'calender' is not a date such as 2026-10-01 (or write"
+                " calendar)"
+            ),
         ),
         (
             {"discount_days": "10"},
