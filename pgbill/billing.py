@@ -21,16 +21,17 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
-from pgbill import __version__, db, roles, schema
+from pgbill import __version__, db, roles, schema, taxprovider
 from pgbill.alert import Watch
 from pgbill.config import Settings
-from pgbill.errors import ConfigError, TemporaryError, UsageError
+from pgbill.errors import ConfigError, PgbillError, TemporaryError, UsageError
 from pgbill.issuing import Policy
-from pgbill.job import Job, TaxService
+from pgbill.job import GivenUp, Job
 from pgbill.lease import Scope
 from pgbill.renewal import Terms
 from pgbill.summary import Failure, Summary, Total
 from pgbill.supervision import OnProgress, Supervision
+from pgbill.tax import HTTP, TABLE, TaxService
 
 _QUERIES = db.Queries("billing")
 _LISTED_FAILURES = 20
@@ -53,7 +54,8 @@ class Request:
 
 
 OnAlert = Callable[[str], None]
-"""What to do with the sentence about each alert that the run finds."""
+"""What to do with the sentence about each alert that the run finds, or about a tax
+service that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +122,12 @@ def run(
     Raises:
         SchemaError: The schema is not that of this version.
         UsageError: The account is unknown, or the issue date is too early.
-        TemporaryError: The database went away, or all workers died again and again.
+        TemporaryError: The database or the tax service went away, or all workers died
+            again and again.
+        ConfigError: The tax provider cannot be asked.
     """
     started = time.monotonic()
+    service = tax_service(settings)
     with _connected(dsn) as conn:
         schema.require_current(conn)
         _check_issue_date(conn, settings, request)
@@ -135,11 +140,12 @@ def run(
         watch = Watch(lambda: _connect(dsn), opened.run_id, on_alert)
         watch.begin(conn)
     # No connection is open now: a forked worker would share it.
-    jobs = _jobs(dsn, settings, request, scope)
+    jobs = _jobs(dsn, settings, request, scope, service)
     supervision = Supervision(
         jobs,
         due.due_count,
         on_progress=on_progress,
+        on_notice=on_alert,
         watch=watch,
         analyze=lambda: _analyze(dsn),
     )
@@ -148,11 +154,8 @@ def run(
         watch.look_with(conn)
         summary = _conclude(conn, scope, due, started)
     # If the others have finished what was left by one that gave up, all is well.
-    if supervision.was_away and not summary.is_finished:
-        raise TemporaryError(
-            "workers lost the database.",
-            hint="Start the run again when it is there; it continues.",
-        )
+    if supervision.given_up and not summary.is_finished:
+        raise _error(supervision.given_up)
     return summary
 
 
@@ -292,19 +295,48 @@ def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
     return opened
 
 
-def _tax_service(settings: Settings) -> TaxService | None:
-    if settings.tax_url is None:
+def tax_service(settings: Settings) -> TaxService | None:
+    """Return the tax service of the settings; none: the table of rates.
+
+    Raises:
+        ConfigError: It cannot be asked: there is no such provider, or no such file.
+    """
+    name = settings.tax_provider or (HTTP if settings.tax_url else TABLE)
+    if name == TABLE:
         return None
-    token = settings.tax_token
-    return TaxService(
+    service = TaxService(
         settings.tax_url,
-        token.get_secret_value() if token is not None else None,
+        settings.bearer_token(),
         settings.tax_timeout_seconds,
         settings.tax_in_flight,
+        provider=name,
+        connect_seconds=settings.tax_connect_seconds,
+        read_seconds=settings.tax_read_seconds,
+        attempts=settings.tax_attempts,
+        retry_seconds=settings.tax_retry_seconds,
+        retry_at_most_seconds=settings.tax_retry_at_most_seconds,
+        patience_seconds=settings.tax_patience_seconds,
+        ca_file=settings.tax_ca_file,
     )
+    taxprovider.require(service)
+    return service
 
 
-def _jobs(dsn: str, settings: Settings, request: Request, scope: Scope) -> list[Job]:
+def _error(given_up: GivenUp) -> PgbillError:
+    """Turn the last word of a worker into the error that ends the run."""
+    kind = (
+        ConfigError if given_up.exit_code == ConfigError.exit_code else TemporaryError
+    )
+    return kind(given_up.message, hint=given_up.hint)
+
+
+def _jobs(
+    dsn: str,
+    settings: Settings,
+    request: Request,
+    scope: Scope,
+    service: TaxService | None,
+) -> list[Job]:
     terms = Terms(
         ttl=settings.lease_ttl_seconds,
         every=settings.renew_every_seconds,
@@ -325,7 +357,7 @@ def _jobs(dsn: str, settings: Settings, request: Request, scope: Scope) -> list[
             terms=terms,
             batch_size=settings.batch_size,
             first_bucket=number * _BUCKETS // request.workers,
-            tax=_tax_service(settings),
+            tax=service,
         )
         for number in range(request.workers)
     ]

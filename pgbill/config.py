@@ -57,10 +57,19 @@ class Settings(BaseSettings):
     workers: int = Field(default=8, ge=1, le=64)
     batch_size: int = Field(default=100, ge=1, le=10_000)
 
+    tax_provider: str | None = Field(default=None, min_length=1, max_length=100)
     tax_url: str | None = Field(default=None, pattern=r"^https?://\S+$")
     tax_token: SecretStr | None = None
+    tax_token_file: Path | None = None
+    tax_ca_file: Path | None = None
+    tax_connect_seconds: _Seconds = 10
+    tax_read_seconds: _Seconds = 300
     tax_timeout_seconds: _Seconds = 300
     tax_in_flight: int = Field(default=64, ge=1, le=1_000)
+    tax_attempts: int = Field(default=5, ge=1, le=1_000)
+    tax_retry_seconds: _Seconds = 0.5
+    tax_retry_at_most_seconds: _Seconds = 60
+    tax_patience_seconds: _Seconds = 300
 
     smtp_host: str = "localhost"
     smtp_port: int = Field(default=25, ge=1, le=65_535)
@@ -90,6 +99,33 @@ class Settings(BaseSettings):
                 " lease_ttl_seconds - lease_margin_seconds"
             )
         return self
+
+    @model_validator(mode="after")
+    def _can_ask_for_tax(self) -> "Settings":
+        """Refuse settings of a tax service that contradict each other."""
+        if self.tax_provider == "http" and self.tax_url is None:
+            raise ValueError("tax_provider is http, which needs a tax_url")
+        if self.tax_token is not None and self.tax_token_file is not None:
+            raise ValueError("tax_token and tax_token_file are both set")
+        return self
+
+    def bearer_token(self) -> str | None:
+        """Return what to tell the tax service of who we are, from setting or file.
+
+        Raises:
+            ConfigError: The file cannot be read, or is empty.
+        """
+        if self.tax_token_file is None:
+            return self.tax_token.get_secret_value() if self.tax_token else None
+        file = self.tax_token_file
+        wrong = f"{PREFIX}TAX_TOKEN_FILE is wrong: {file}"
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{wrong} cannot be read.") from error
+        if not token:
+            raise ConfigError(f"{wrong} is empty.")
+        return token
 
     @property
     def margin_seconds(self) -> float:

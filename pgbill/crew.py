@@ -7,7 +7,6 @@ reports over a pipe of its own, whose end tells its death.
 """
 
 import contextlib
-import logging
 import multiprocessing
 import os
 import signal
@@ -21,7 +20,7 @@ from typing import Any, cast
 
 from pgbill import taxing
 from pgbill.errors import PgbillError, TemporaryError
-from pgbill.job import Job, Tally
+from pgbill.job import GivenUp, Job, Tally
 
 _CONTEXT = multiprocessing.get_context("fork")
 
@@ -33,6 +32,7 @@ class Member:
     job: Job
     process: BaseProcess
     pipe: "Connection[Any, Any]"
+    given_up: GivenUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,13 @@ class Ended:
 
     job: Job
     exit_code: int
+    given_up: GivenUp | None
+    """Why, if it has said so."""
 
     @property
     def is_killed(self) -> bool:
         """Whether it ended by a signal or a crash, not by finishing or giving up."""
-        return self.exit_code not in (0, TemporaryError.exit_code)
+        return self.given_up is None and self.exit_code != 0
 
 
 class Crew:
@@ -84,18 +86,23 @@ class Crew:
         """Yield what has come in, waiting up to the timeout for the first of it."""
         ready = wait([member.pipe for member in self._members], timeout_seconds)
         for member in [each for each in self._members if each.pipe in ready]:
-            yield self._read(member)
+            if (news := self._read(member)) is not None:
+                yield news
 
-    def _read(self, member: Member) -> Tally | Ended:
+    def _read(self, member: Member) -> Tally | Ended | None:
         try:
-            tally: Tally = member.pipe.recv()
+            told: Tally | GivenUp = member.pipe.recv()
         except (EOFError, OSError):
             member.process.join()
             member.pipe.close()
             self._members.remove(member)
             code = member.process.exitcode
-            return Ended(member.job, 1 if code is None else code)
-        return tally
+            return Ended(member.job, 1 if code is None else code, member.given_up)
+        if isinstance(told, Tally):
+            return told
+        # Its last word: its end comes next.
+        member.given_up = told
+        return None
 
     def _signal(self, number: int) -> None:
         for member in self._members:
@@ -109,23 +116,28 @@ def _work(
     pipe: "Connection[Any, Any]",
     inherited: "list[Connection[Any, Any]]",
 ) -> None:
-    """Be a worker process."""
+    """Be a worker process; the last that it says is why it gives up, if it does."""
     # The parent's ends: while a worker keeps them, no pipe breaks when the parent dies.
     for each in inherited:
         each.close()
+    # Ctrl-C reaches the whole group; the parent alone decides, and sends SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        try:
+            _work_shift(job, pipe)
+        except PgbillError as error:
+            pipe.send(GivenUp(error.exit_code, error.message, error.hint))
+            sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The parent was killed. Leases expire, and the next run continues.
+        sys.exit(TemporaryError.exit_code)
+
+
+def _work_shift(job: Job, pipe: "Connection[Any, Any]") -> None:
     shift = taxing.shift(job, pipe.send)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         shift.stop()
 
-    # Ctrl-C reaches the whole group; the parent alone decides, and sends SIGTERM.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop)
-    try:
-        shift.run()
-    except BrokenPipeError:
-        # The parent was killed. Leases expire, and the next run continues.
-        sys.exit(TemporaryError.exit_code)
-    except PgbillError as error:
-        logging.getLogger(__name__).warning("%s", error)
-        sys.exit(error.exit_code)
+    shift.run()

@@ -1,25 +1,12 @@
 """What a worker is told, and what it reports: all that crosses a process boundary."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pgbill.issuing import Billed, Policy
 from pgbill.lease import Scope
 from pgbill.renewal import Terms
-
-
-@dataclass(frozen=True, slots=True)
-class TaxService:
-    """A tax service, and how it is asked."""
-
-    url: str
-    token: str | None
-    timeout_seconds: float
-    in_flight: int
-
-    def __repr__(self) -> str:
-        """Leave the token out."""
-        return f"TaxService({self.url})"
+from pgbill.tax import TaxService
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +34,8 @@ class Tally:
     parked: int = 0
     lost: int = 0
     given_back: int = 0
+    notices: list[str] = field(default_factory=list[str])
+    """What a person should know of the service that is asked."""
 
     @property
     def done_count(self) -> int:
@@ -60,6 +49,15 @@ class Tally:
         self.nothing_to_bill += outcomes.count("nothing_to_bill")
         self.failed += outcomes.count("failed")
         self.parked += outcomes.count("parked")
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Why a worker ends before its work does: nothing of it has failed."""
+
+    exit_code: int
+    message: str
+    hint: str | None
 
 
 Report = Callable[[Tally], None]

@@ -13,7 +13,7 @@ from types import FrameType
 from pgbill.alert import Watch
 from pgbill.crew import Crew, Ended
 from pgbill.errors import TemporaryError
-from pgbill.job import Job, Tally
+from pgbill.job import GivenUp, Job, Tally
 
 _LISTEN_SECONDS = 0.2
 
@@ -28,6 +28,8 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+OnNotice = Callable[[str], None]
+"""What to do with a sentence that a worker says."""
 
 
 class Supervision:
@@ -39,6 +41,7 @@ class Supervision:
         due: int,
         *,
         on_progress: OnProgress,
+        on_notice: OnNotice,
         watch: Watch,
         analyze: Callable[[], None],
     ) -> None:
@@ -46,6 +49,7 @@ class Supervision:
         self._jobs = jobs
         self._due = due
         self._on_progress = on_progress
+        self._on_notice = on_notice
         self._watch = watch
         self._analyze = analyze
         self._crew = Crew()
@@ -53,7 +57,8 @@ class Supervision:
         self._lost = 0
         self._signals = 0
         self._replacements = 10 + 2 * len(jobs)
-        self._was_away = False
+        self._given_up: GivenUp | None = None
+        self._noticed: str | None = None
         self._analyze_at = [1, due // 20]
 
     def supervise(self) -> None:
@@ -72,9 +77,9 @@ class Supervision:
                 self._watch.look()
 
     @property
-    def was_away(self) -> bool:
-        """Whether a worker gave up on the database, not told to stop."""
-        return self._was_away and not self._signals
+    def given_up(self) -> GivenUp | None:
+        """Why a worker gave up, the first of them; none if it was told to stop."""
+        return None if self._signals else self._given_up
 
     def _on_signal(self) -> None:
         self._signals += 1
@@ -87,14 +92,22 @@ class Supervision:
         if isinstance(news, Tally):
             self._done += news.done_count
             self._lost += news.lost
+            self._notice(news.notices)
             # While the tables are small: plans made before then are mended by it.
             if self._analyze_at and self._done >= self._analyze_at[0]:
                 self._analyze_at.pop(0)
                 self._analyze()
-        elif news.exit_code == TemporaryError.exit_code:
-            self._was_away = True
+        elif news.given_up is not None:
+            self._given_up = self._given_up or news.given_up
         elif news.is_killed and not self._signals:
             self._replace(news)
+
+    def _notice(self, sentences: list[str]) -> None:
+        """Pass on what workers say, once if all of them say the same."""
+        for sentence in sentences:
+            if sentence != self._noticed:
+                self._noticed = sentence
+                self._on_notice(sentence)
 
     def _replace(self, ended: Ended) -> None:
         if self._replacements == 0:
