@@ -15,7 +15,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from pgbill import db, declaration, difference
+from pgbill import db, declaration, difference, lines
 from pgbill.declaration import Declaration, Meter, Price, Seller
 from pgbill.difference import Change, Stored, StoredSeries
 from pgbill.errors import TemporaryError
@@ -105,8 +105,13 @@ def apply(
 def _refuse(declared: Declaration) -> None:
     found = declared.places.found
     if found:
-        lines = [f"{declared.source}: {each}" for each in found[:LIMIT]]
-        raise BadInputError(declared.source, lines, count=len(found))
+        places = lines.find(declared.text)
+        located = sorted(
+            ((lines.line_of(places, each.place), each) for each in found),
+            key=lambda pair: pair[0],
+        )
+        told = [f"{declared.source}:{line}: {each}" for line, each in located[:LIMIT]]
+        raise BadInputError(declared.source, told, count=len(found))
 
 
 def _load(conn: Connection[Any], declared: Declaration) -> Stored:

@@ -79,11 +79,13 @@ class Declaration:
     """What a file declares, and what is wrong with it.
 
     Attributes:
+        text: Of the whole file.
         named: The keys in each table, those among them whose content is wrong.
         tax_rates: Each with its place in the file.
     """
 
     source: str
+    text: str
     places: Places
     named: dict[str, set[str]]
     sellers: dict[str, Seller]
@@ -116,7 +118,7 @@ def _bank_account(value: object) -> dict[str, str]:
     fields = [Field(name, field.text) for name in ("iban", "bic", "bank")]
     found = places.table("bank account", value, fields)
     if found is None:
-        raise ValueError("; ".join(places.found))
+        raise ValueError("; ".join(map(str, places.found)))
     return {name: text for name, text in found.items() if text is not None}
 
 
@@ -186,12 +188,14 @@ def read(file: str) -> Declaration:
     Raises:
         InputError: It cannot be read, or is not TOML.
     """
-    content = _content(file)
+    text = _text(file)
+    content = _content(file, text)
     places = Places()
     for name in content.keys() - set(_SECTIONS):
         places.add(name, f"there is no such table (there are {', '.join(_SECTIONS)})")
     return Declaration(
         file,
+        text,
         places,
         {name: set(_keys(content.get(name))) for name in ("sellers", "meters")},
         {
@@ -213,14 +217,19 @@ def read(file: str) -> Declaration:
     )
 
 
-def _content(file: str) -> dict[str, Any]:
+def _text(file: str) -> str:
     try:
-        return tomllib.loads(Path(file).read_text(encoding="utf-8-sig"))
+        return Path(file).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{file}:{line}: the file is not UTF-8.") from None
+
+
+def _content(file: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{file} is not valid TOML: {error}.") from None
     except RecursionError:

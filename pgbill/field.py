@@ -30,20 +30,43 @@ class Field:
     is_required: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Something wrong at a place, the path of keys to it."""
+
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Name it for a person."""
+        return f"{self.place}: {self.reason}"
+
+
 @dataclass(slots=True)
 class Places:
     """What is wrong in a file, each with the path of keys to it."""
 
-    found: list[str] = field(default_factory=list[str])
+    found: list[Wrong] = field(default_factory=list[Wrong])
 
     def add(self, place: str, reason: str) -> None:
         """Note that something is wrong at a place."""
-        self.found.append(f"{place}: {reason}")
+        self.found.append(Wrong(place, reason))
 
     def table(
-        self, place: str, given: object, fields: Sequence[Field]
+        self,
+        place: str,
+        given: object,
+        fields: Sequence[Field],
+        *,
+        unknown: str = "there is no such key",
     ) -> dict[str, Any] | None:
         """Return the values of a table, with None for those that are left out.
+
+        Args:
+            place: Where it stands.
+            given: What stands there.
+            fields: The keys that it may have.
+            unknown: What is said of any other key.
 
         Returns:
             None if something is wrong; it has been noted then.
@@ -54,9 +77,9 @@ class Places:
         before = len(self.found)
         members = cast("dict[str, object]", given)
         names = [each.name for each in fields]
-        for name in members.keys() - set(names):
+        for name in sorted(members.keys() - set(names)):
             known = ", ".join(names)
-            self.add(f"{place}.{name}", f"there is no such key (the keys are {known})")
+            self.add(f"{place}.{name}", f"{unknown} (the keys are {known})")
         values = {
             each.name: self._value(f"{place}.{each.name}", members, each)
             for each in fields
@@ -144,6 +167,21 @@ def decimal(value: object) -> Decimal:
             " decimals"
         )
     return Decimal(column.decimal(text(value)))
+
+
+def positive(value: object) -> Decimal:
+    """Take a decimal number above zero that is written as a string."""
+    number = decimal(value)
+    if not number:
+        raise ValueError(f"{shown(value)} is not more than zero")
+    return number
+
+
+def flag(value: object) -> bool:
+    """Take true or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{shown(value)} is neither true nor false")  # noqa: TRY004
+    return value
 
 
 def whole(low: int, high: int) -> Parser:

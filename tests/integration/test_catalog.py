@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import json
+import re
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -145,7 +146,7 @@ def refused(conn: Connection[Any], folder: Path, declared: Table) -> list[str]:
     before = {table: rows(conn, table) for table in TABLES}
     told = refusals(apply, conn, folder, declared)
     assert {table: rows(conn, table) for table in TABLES} == before
-    return [line.removeprefix("catalog.toml: ") for line in told]
+    return [re.sub(r"^catalog\.toml:\d+: ", "", line) for line in told]
 
 
 def sentences(changes: list[Change]) -> list[str]:
