@@ -37,6 +37,7 @@ class Column:
         parse: Returns the value as COPY takes it, or raises ValueError with a reason.
         is_required: Whether it must be there, and not be empty.
         is_list: Whether JSON lines give an array or object, handed to `parse` as JSON.
+        is_object: Whether JSON lines may give an object, handed to `parse` as JSON.
         staged_as: The column of the staging table, if it has another name.
     """
 
@@ -44,6 +45,7 @@ class Column:
     parse: Parser
     is_required: bool = False
     is_list: bool = False
+    is_object: bool = False
     staged_as: str = ""
 
     @property
@@ -93,20 +95,28 @@ def one_of(*choices: str) -> Parser:
 
 def decimal(value: str) -> str:
     """Take a number that is not negative, with at most 18 digits on either side."""
+    number = signed(value)
+    if number.startswith("-"):
+        raise ValueError(f"{shown(value)} is negative")
+    return number
+
+
+def signed(value: str) -> str:
+    """Take a number, which may be negative, with at most 18 digits on either side."""
     match = _DECIMAL.fullmatch(value)
     if match is None or not (match[2] or match[3]):
         raise ValueError(f"{shown(value)} is not a number such as 12.5")
     number = value
     if match[4]:
         number = format(Decimal(value), "f")
-    whole, _, fraction = number.lstrip("+-").partition(".")
+    number = number.lstrip("+-")
+    whole, _, fraction = number.partition(".")
     if len(whole.lstrip("0")) > _DIGITS or len(fraction) > _DIGITS:
         raise ValueError(
             f"{shown(value)} has more than {_DIGITS} digits before or after the point"
         )
-    if match[1] == "-" and number.strip("-0."):
-        raise ValueError(f"{shown(value)} is negative")
-    return number.lstrip("+-")
+    # Zero has no sign.
+    return f"-{number}" if match[1] == "-" and number.strip("0.") else number
 
 
 def whole(low: int, high: int) -> Parser:

@@ -238,7 +238,7 @@ def _plain(column: Column, value: object) -> str | None:
         return None
     if isinstance(value, bool):
         return str(value).lower()
-    if column.is_list:
+    if column.is_list or (column.is_object and isinstance(value, dict)):
         return json.dumps(value)
     if isinstance(value, str):
         return value.strip()

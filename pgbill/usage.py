@@ -7,6 +7,9 @@ become visible in their order; a closing that has seen number n has seen all bef
 already stored, and was never billed.) No account, lease or period is locked, so a run
 goes on meanwhile.
 
+A record never changes. What was too much is taken off by another record, which names
+the one that it corrects, and is billed, late or not, as any other.
+
 Whatever can be looked at before the queue is: also which records are there already,
 which takes longest. If another import has committed meanwhile, that is looked at again;
 so others mostly wait for the writing alone.
@@ -17,7 +20,7 @@ from typing import Any
 
 from psycopg import Connection, sql
 
-from pgbill import column, db
+from pgbill import column, db, dimensions
 from pgbill.column import Column
 from pgbill.staging import Count, Found, Layout, Staged, Written
 
@@ -28,8 +31,10 @@ LAYOUT = Layout(
         Column("key", column.key, is_required=True),
         Column("account", column.key, is_required=True),
         Column("meter", column.key, is_required=True),
-        Column("quantity", column.decimal, is_required=True),
+        Column("quantity", column.signed, is_required=True),
         Column("occurred_at", column.instant, is_required=True),
+        Column("dimensions", dimensions.parse, is_object=True),
+        Column("corrects", column.key),
     ),
     queries=_QUERIES,
     table="staged_usage",
@@ -94,6 +99,7 @@ def _find_known(conn: Connection[Any], staged: Staged) -> None:
     db.execute(conn, _QUERIES["find_known"])
     conn.execute("ANALYZE pg_temp.known_usage")
     staged.refuse(db.fetch_all(conn, _QUERIES["conflicts"], Found))
+    staged.refuse(db.fetch_all(conn, _QUERIES["wrong_corrections"], Found))
 
 
 def analyze(conn: Connection[Any]) -> None:

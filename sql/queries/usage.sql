@@ -8,7 +8,9 @@ CREATE TEMPORARY TABLE staged_usage (
     account text NOT NULL,
     meter text NOT NULL,
     quantity numeric NOT NULL,
-    occurred_at timestamptz NOT NULL
+    occurred_at timestamptz NOT NULL,
+    dimensions jsonb,
+    corrects text
 );
 
 -- name: drop
@@ -25,7 +27,9 @@ SELECT
     staged_usage.occurred_at,
     meter.meter_id,
     staged_usage.meter,
-    staged_usage.quantity
+    staged_usage.quantity,
+    nullif(staged_usage.dimensions, '{}') AS dimensions,
+    staged_usage.corrects AS corrects_key
 FROM pg_temp.staged_usage
 LEFT JOIN pgbill.account
     ON
@@ -38,22 +42,20 @@ ORDER BY bucket, account.account_id, staged_usage.key;
 -- What is wrong whatever has been imported before.
 WITH repeated AS (
     SELECT
-        resolved_usage.line,
-        resolved_usage.key,
-        resolved_usage.occurred_at,
-        resolved_usage.meter_id,
-        resolved_usage.quantity,
-        first_value(resolved_usage.line) OVER same_key AS first_line,
-        first_value(resolved_usage.occurred_at) OVER same_key AS first_at,
-        first_value(resolved_usage.meter_id) OVER same_key AS first_meter_id,
-        first_value(resolved_usage.quantity) OVER same_key AS first_quantity
-    FROM pg_temp.resolved_usage
-    WINDOW same_key AS (
-        PARTITION BY
-            resolved_usage.bucket, resolved_usage.account_id, resolved_usage.account,
-            resolved_usage.key
-        ORDER BY resolved_usage.line
-    )
+        known_key.line,
+        known_key.first_line
+    FROM (
+        SELECT
+            resolved_usage.line,
+            first_value(resolved_usage.line) OVER (
+                PARTITION BY
+                    resolved_usage.bucket, resolved_usage.account_id,
+                    resolved_usage.account, resolved_usage.key
+                ORDER BY resolved_usage.line
+            ) AS first_line
+        FROM pg_temp.resolved_usage
+    ) AS known_key
+    WHERE known_key.line > known_key.first_line
 ),
 
 problem AS (
@@ -80,22 +82,52 @@ problem AS (
     WHERE resolved_usage.occurred_at > clock_timestamp() + interval '2 days'
     UNION ALL
     SELECT
-        repeated.line,
+        resolved_usage.line,
+        'quantity',
+        format(
+            '%s is below zero, and names no record that it corrects', resolved_usage.quantity
+        )
+    FROM pg_temp.resolved_usage
+    INNER JOIN pgbill.meter ON resolved_usage.meter_id = meter.meter_id
+    WHERE resolved_usage.quantity < 0
+        AND resolved_usage.corrects_key IS NULL
+        AND meter.aggregation <> 'time_weighted'
+    UNION ALL
+    SELECT
+        resolved_usage.line,
+        'quantity',
+        format(
+            '%s is not below zero, though it corrects %s',
+            resolved_usage.quantity, resolved_usage.corrects_key
+        )
+    FROM pg_temp.resolved_usage
+    WHERE resolved_usage.quantity >= 0 AND resolved_usage.corrects_key IS NOT NULL
+    UNION ALL
+    SELECT
+        own.line,
         'key',
         format(
             '%s stands in line %s already, with another %s',
-            repeated.key,
-            repeated.first_line,
+            own.key,
+            other.line,
             concat_ws(
                 ', ',
-                CASE WHEN repeated.occurred_at <> repeated.first_at THEN 'time' END,
-                CASE WHEN repeated.meter_id <> repeated.first_meter_id THEN 'meter' END,
-                CASE WHEN repeated.quantity <> repeated.first_quantity THEN 'quantity' END
+                CASE WHEN own.occurred_at <> other.occurred_at THEN 'time' END,
+                CASE WHEN own.meter_id <> other.meter_id THEN 'meter' END,
+                CASE WHEN own.quantity <> other.quantity THEN 'quantity' END,
+                CASE WHEN own.dimensions IS DISTINCT FROM other.dimensions THEN 'dimensions' END,
+                CASE WHEN own.corrects_key IS DISTINCT FROM other.corrects_key THEN 'corrects' END
             )
         )
     FROM repeated
-    WHERE (repeated.occurred_at, repeated.meter_id, repeated.quantity)
-        <> (repeated.first_at, repeated.first_meter_id, repeated.first_quantity)
+    INNER JOIN pg_temp.resolved_usage AS own ON repeated.line = own.line
+    INNER JOIN pg_temp.resolved_usage AS other ON repeated.first_line = other.line
+    WHERE (
+        own.occurred_at, own.meter_id, own.quantity, own.dimensions, own.corrects_key
+    ) IS DISTINCT FROM (
+        other.occurred_at, other.meter_id, other.quantity, other.dimensions,
+        other.corrects_key
+    )
 )
 
 SELECT
@@ -136,14 +168,18 @@ SELECT
     resolved_usage.line,
     nearest.occurred_at,
     nearest.meter_id,
-    nearest.quantity
+    nearest.quantity,
+    nearest.dimensions,
+    nearest.corrects_key
 FROM pg_temp.resolved_usage
 CROSS JOIN LATERAL (
     SELECT
         usage_record.key,
         usage_record.occurred_at,
         usage_record.meter_id,
-        usage_record.quantity
+        usage_record.quantity,
+        usage_record.dimensions,
+        usage_record.corrects_key
     FROM pgbill.usage_record
     WHERE usage_record.bucket = resolved_usage.bucket
         AND usage_record.account_id = resolved_usage.account_id
@@ -183,14 +219,27 @@ WITH problem AS (
                 CASE
                     WHEN known_usage.quantity <> resolved_usage.quantity
                         THEN format('quantity: %s', known_usage.quantity)
+                END,
+                CASE
+                    WHEN known_usage.dimensions IS DISTINCT FROM resolved_usage.dimensions
+                        THEN format('dimensions: %s', coalesce(known_usage.dimensions, '{}'))
+                END,
+                CASE
+                    WHEN known_usage.corrects_key IS DISTINCT FROM resolved_usage.corrects_key
+                        THEN format('corrects: %s', coalesce(known_usage.corrects_key, 'nothing'))
                 END
             )
         ) AS reason
     FROM pg_temp.known_usage
     INNER JOIN pg_temp.resolved_usage USING (line)
     INNER JOIN pgbill.meter ON known_usage.meter_id = meter.meter_id
-    WHERE (known_usage.occurred_at, known_usage.meter_id, known_usage.quantity)
-        <> (resolved_usage.occurred_at, resolved_usage.meter_id, resolved_usage.quantity)
+    WHERE (
+        known_usage.occurred_at, known_usage.meter_id, known_usage.quantity,
+        known_usage.dimensions, known_usage.corrects_key
+    ) IS DISTINCT FROM (
+        resolved_usage.occurred_at, resolved_usage.meter_id, resolved_usage.quantity,
+        resolved_usage.dimensions, resolved_usage.corrects_key
+    )
 )
 
 SELECT
@@ -202,10 +251,192 @@ FROM problem
 ORDER BY problem.line
 LIMIT 20;
 
+-- name: wrong_corrections
+-- A correction takes something off a record that is there or comes with it, and all
+-- corrections of a record together no more than its quantity.
+WITH correction AS MATERIALIZED (
+    SELECT DISTINCT ON (resolved_usage.bucket, resolved_usage.account_id, resolved_usage.key)
+        resolved_usage.line,
+        resolved_usage.bucket,
+        resolved_usage.account_id,
+        resolved_usage.account,
+        resolved_usage.key,
+        resolved_usage.occurred_at,
+        resolved_usage.meter_id,
+        resolved_usage.quantity,
+        resolved_usage.dimensions,
+        resolved_usage.corrects_key
+    FROM pg_temp.resolved_usage
+    LEFT JOIN pg_temp.known_usage USING (line)
+    WHERE resolved_usage.corrects_key IS NOT NULL AND known_usage.line IS NULL
+    ORDER BY
+        resolved_usage.bucket, resolved_usage.account_id, resolved_usage.key,
+        resolved_usage.line
+),
+
+wanted AS MATERIALIZED (
+    SELECT DISTINCT correction.bucket, correction.account_id, correction.corrects_key
+    FROM correction
+),
+
+corrected AS MATERIALIZED (
+    SELECT
+        wanted.bucket,
+        wanted.account_id,
+        wanted.corrects_key,
+        nearest.occurred_at,
+        nearest.meter_id,
+        nearest.quantity,
+        nearest.dimensions,
+        nearest.corrects_key IS NOT NULL AS is_correction
+    FROM wanted
+    CROSS JOIN LATERAL (
+        SELECT
+            usage_record.key,
+            usage_record.occurred_at,
+            usage_record.meter_id,
+            usage_record.quantity,
+            usage_record.dimensions,
+            usage_record.corrects_key
+        FROM pgbill.usage_record
+        WHERE usage_record.bucket = wanted.bucket
+            AND usage_record.account_id = wanted.account_id
+            AND usage_record.key >= wanted.corrects_key
+        ORDER BY usage_record.key
+        LIMIT 1
+    ) AS nearest
+    WHERE nearest.key = wanted.corrects_key
+    UNION
+    SELECT
+        wanted.bucket,
+        wanted.account_id,
+        wanted.corrects_key,
+        resolved_usage.occurred_at,
+        resolved_usage.meter_id,
+        resolved_usage.quantity,
+        resolved_usage.dimensions,
+        resolved_usage.corrects_key IS NOT NULL
+    FROM wanted
+    INNER JOIN pg_temp.resolved_usage
+        ON
+            wanted.bucket = resolved_usage.bucket
+            AND wanted.account_id = resolved_usage.account_id
+            AND wanted.corrects_key = resolved_usage.key
+),
+
+-- Corrections stand at the time of what they correct: one look at the index for each time,
+-- however many corrections a file has for it.
+earlier AS (
+    SELECT
+        place.bucket,
+        place.account_id,
+        found.corrects_key,
+        found.quantity
+    FROM (
+        SELECT DISTINCT
+            correction.bucket, correction.account_id, correction.meter_id,
+            correction.occurred_at
+        FROM correction
+    ) AS place
+    CROSS JOIN LATERAL (
+        SELECT usage_record.corrects_key, usage_record.quantity
+        FROM pgbill.usage_record
+        WHERE usage_record.bucket = place.bucket
+            AND usage_record.account_id = place.account_id
+            AND usage_record.meter_id = place.meter_id
+            AND usage_record.occurred_at = place.occurred_at
+            AND usage_record.corrects_key IS NOT NULL
+        ORDER BY usage_record.occurred_at
+    ) AS found
+),
+
+total AS (
+    SELECT
+        every_one.bucket,
+        every_one.account_id,
+        every_one.corrects_key,
+        max(every_one.line) AS line,
+        sum(every_one.quantity) AS quantity
+    FROM (
+        SELECT
+            correction.line,
+            correction.bucket,
+            correction.account_id,
+            correction.corrects_key,
+            correction.quantity
+        FROM correction
+        UNION ALL
+        SELECT
+            NULL,
+            earlier.bucket,
+            earlier.account_id,
+            earlier.corrects_key,
+            earlier.quantity
+        FROM earlier
+    ) AS every_one
+    GROUP BY every_one.bucket, every_one.account_id, every_one.corrects_key
+),
+
+problem AS (
+    SELECT
+        correction.line,
+        CASE
+            WHEN corrected.corrects_key IS NULL
+                THEN format(
+                    'account %s has no record %s', correction.account, correction.corrects_key
+                )
+            WHEN corrected.is_correction
+                THEN format(
+                    '%s is a correction itself: correct the record that it corrects',
+                    correction.corrects_key
+                )
+            ELSE format(
+                '%s has another %s',
+                correction.corrects_key,
+                concat_ws(
+                    ', ',
+                    CASE WHEN correction.occurred_at <> corrected.occurred_at THEN 'time' END,
+                    CASE WHEN correction.meter_id <> corrected.meter_id THEN 'meter' END,
+                    CASE
+                        WHEN correction.dimensions IS DISTINCT FROM corrected.dimensions
+                            THEN 'dimensions'
+                    END
+                )
+            )
+        END AS reason
+    FROM correction
+    LEFT JOIN corrected USING (bucket, account_id, corrects_key)
+    WHERE corrected.is_correction
+        OR (correction.occurred_at, correction.meter_id, correction.dimensions)
+        IS DISTINCT FROM (corrected.occurred_at, corrected.meter_id, corrected.dimensions)
+    UNION ALL
+    SELECT
+        total.line,
+        format(
+            'with it, corrections take %s off %s, which has %s',
+            -total.quantity, total.corrects_key, corrected.quantity
+        )
+    FROM total
+    INNER JOIN corrected USING (bucket, account_id, corrects_key)
+    WHERE total.line IS NOT NULL
+        AND NOT corrected.is_correction
+        AND corrected.quantity + total.quantity < 0
+)
+
+SELECT
+    problem.line,
+    'corrects' AS column_name,
+    problem.reason,
+    count(*) OVER () AS problem_count
+FROM problem
+ORDER BY problem.line, problem.reason
+LIMIT 20;
+
 -- name: write
 WITH written AS (
     INSERT INTO pgbill.usage_record (
-        bucket, account_id, key, occurred_at, meter_id, quantity, import_seq
+        bucket, account_id, key, occurred_at, meter_id, quantity, import_seq, dimensions,
+        corrects_key
     )
     SELECT DISTINCT ON (resolved_usage.bucket, resolved_usage.account_id, resolved_usage.key)
         resolved_usage.bucket,
@@ -214,7 +445,9 @@ WITH written AS (
         resolved_usage.occurred_at,
         resolved_usage.meter_id,
         resolved_usage.quantity,
-        :import_seq
+        :import_seq,
+        resolved_usage.dimensions,
+        resolved_usage.corrects_key
     FROM pg_temp.resolved_usage
     LEFT JOIN pg_temp.known_usage USING (line)
     WHERE known_usage.line IS NULL

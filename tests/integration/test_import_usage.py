@@ -151,7 +151,18 @@ def test_json_lines_are_taken_as_csv_is(conn: Connection[Any], tmp_path: Path) -
         ({"key": ""}, "key: the value is missing"),
         ({"account": "a-9"}, "account: there is no account a-9"),
         ({"meter": "tb"}, "meter: there is no meter tb"),
-        ({"quantity": "-1"}, "quantity: '-1' is negative"),
+        (
+            {"quantity": "-1"},
+            "quantity: -1 is below zero, and names no record that it corrects",
+        ),
+        (
+            {"quantity": "0", "corrects": "u-1"},
+            "quantity: 0 is not below zero, though it corrects u-1",
+        ),
+        (
+            {"dimensions": "region"},
+            "dimensions: 'region' is not a dimension such as region=eu",
+        ),
         ({"quantity": "abc"}, "quantity: 'abc' is not a number such as 12.5"),
         ({"quantity": "NaN"}, "quantity: 'NaN' is not a number such as 12.5"),
         ({"quantity": "Infinity"}, "quantity: 'Infinity' is not a number such as 12.5"),
@@ -216,6 +227,7 @@ def test_tomorrow_in_another_zone_is_no_future(
         ),
         ({"meter": "hours"}, "meter", "meter: gb"),
         ({"quantity": "2"}, "quantity", "quantity: 1.5"),
+        ({"dimensions": "region=eu"}, "dimensions", "dimensions: {}"),
         (
             {"quantity": "2", "meter": "hours"},
             "meter, quantity",

@@ -121,3 +121,11 @@ def test_a_long_value_is_not_repeated_in_full() -> None:
         column.decimal("x" * 10_000)
 
     assert len(str(raised.value)) < 100
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [("-1.50", "-1.50"), ("+1", "1"), ("-0.00", "0.00"), ("-1e-2", "-0.01")],
+)
+def test_a_number_may_be_negative(given: str, taken: str) -> None:
+    assert column.signed(given) == taken
