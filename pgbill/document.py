@@ -2,12 +2,17 @@
 
 All of it comes from the invoice, its lines, taxes and number, and from the copies of
 buyer and seller that were made at issue. What either of them is today does not matter.
+What a line was rated from comes as the text of its JSON: parsed by the driver, its
+decimals would become floats.
+
+Credit notes are kept with amounts below zero, so that sums over documents are right,
+and printed with amounts above: their title says which way the money goes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from psycopg import Connection
 
@@ -33,6 +38,8 @@ class Invoice:
     net_amount: Decimal
     tax_amount: Decimal
     gross_amount: Decimal
+    prepaid_amount: Decimal
+    payable_amount: Decimal
     home_tax_amount: Decimal | None
     home_currency: str
     home_currency_digits: int
@@ -40,28 +47,36 @@ class Invoice:
     buyer: dict[str, Any]
     discount_percent: Decimal | None
     discount_until_on: date | None
+    corrects: list[str]
+    """The numbers of the invoices that a credit note corrects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of an invoice; its days are both included.
-
-    Prorated, it is for `part_days` of `whole_days`; otherwise both are none.
-    """
+    """A line of an invoice; its days are both included."""
 
     description: str
     kind: str
     quantity: Decimal
     unit_code: str
-    unit_amount: Decimal
-    part_days: int | None
-    whole_days: int | None
+    unit_amount: Decimal | None
+    """None if the quantity is not priced by one amount; see `rating_input`."""
     net_amount: Decimal
+    discount_amount: Decimal
+    discount_keys: list[str]
+    discount_texts: list[str]
+    discount_amounts: list[Decimal]
+    tax_included_amount: Decimal | None
+    tax_category: str
+    tax_rate: Decimal
     service_from_on: date
     service_through_on: date
     purchase_order: str | None
     contract_number: str | None
     cost_centre: str | None
+    credited_number: str | None
+    """The number of the invoice whose advance fee is given back, or none."""
+    rating_input: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +88,9 @@ class Tax:
     taxable_amount: Decimal
     tax_amount: Decimal
     legal_text: str | None
+
+
+Row = TypeVar("Row", Invoice, Line, Tax)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +115,34 @@ def load(
         lines=db.fetch_all(conn, _QUERIES["lines"], Line, **key),
         taxes=db.fetch_all(conn, _QUERIES["taxes"], Tax, **key),
     )
+
+
+def printed(document: Document) -> Document:
+    """Return a document with the signs that it is printed with."""
+    if document.invoice.kind != "credit_note":
+        return document
+    return Document(
+        _turned(document.invoice),
+        lines=[_printed_line(each) for each in document.lines],
+        taxes=[_turned(each) for each in document.taxes],
+    )
+
+
+def _printed_line(line: Line) -> Line:
+    """Turn the amounts of a line; its quantity is printed above zero."""
+    return replace(
+        _turned(line),
+        quantity=line.quantity.copy_abs(),
+        discount_amounts=[each.copy_negate() for each in line.discount_amounts],
+    )
+
+
+def _turned(row: Row) -> Row:
+    """Turn the sign of all amounts but prices: they are for a unit, whichever way."""
+    amounts = {
+        each.name: value.copy_negate()
+        for each in fields(row)
+        if each.name.endswith("_amount") and each.name != "unit_amount"
+        if (value := getattr(row, each.name)) is not None
+    }
+    return replace(row, **amounts)

@@ -50,13 +50,11 @@ class Wording:
     def money(self, value: Decimal, *, currency: str, digits: int) -> str:
         """Write an amount with the code of its currency."""
         amount = self.number(value, min_digits=digits)
-        written = self.forms["money"].format(amount=amount, currency=currency)
-        return written.replace(" ", _NARROW)
+        return self.whole(self.forms["money"].format(amount=amount, currency=currency))
 
     def percent(self, value: Decimal) -> str:
         """Write a rate in percent."""
-        written = self.forms["percent"].format(number=self.number(value))
-        return written.replace(" ", _NARROW)
+        return self.whole(self.forms["percent"].format(number=self.number(value)))
 
     def day(self, value: date) -> str:
         """Write a date in full."""
@@ -72,10 +70,14 @@ class Wording:
             return self.short_day(first)
         return f"{self.short_day(first)} \N{EN DASH} {self.short_day(last)}"
 
-    def part(self, days: int, whole: int) -> str:
-        """Write the part of a period that is billed, in days."""
-        part, of = self.number(Decimal(days)), self.number(Decimal(whole))
-        return self.say("part", part=part, whole=of).replace(" ", _NARROW)
+    def part(self, text: str, part: Decimal, whole: Decimal) -> str:
+        """Write the part of a period that is billed, in days or in seconds."""
+        number = self.number
+        return self.whole(self.say(text, part=number(part), whole=number(whole)))
+
+    def whole(self, text: str) -> str:
+        """Return a text that does not wrap."""
+        return text.replace(" ", _NARROW)
 
     def unit(self, code: str) -> str:
         """Write a unit by its UN/ECE code; an unknown one is its code."""

@@ -45,14 +45,21 @@ def line(**columns: Any) -> Line:  # noqa: ANN401
         quantity=Decimal(2),
         unit_code="MON",
         unit_amount=Decimal("617.25"),
-        part_days=None,
-        whole_days=None,
         net_amount=Decimal("1234.50"),
+        discount_amount=Decimal(0),
+        discount_keys=[],
+        discount_texts=[],
+        discount_amounts=[],
+        tax_included_amount=None,
+        tax_category="S",
+        tax_rate=Decimal(19),
         service_from_on=date(2026, 10, 1),
         service_through_on=date(2026, 11, 30),
         purchase_order=None,
         contract_number=None,
         cost_centre=None,
+        credited_number=None,
+        rating_input="{}",
     )
     return replace(default, **columns)
 
@@ -80,6 +87,8 @@ def document(
         net_amount=Decimal("1234.50"),
         tax_amount=Decimal("234.56"),
         gross_amount=Decimal("1469.06"),
+        prepaid_amount=Decimal(0),
+        payable_amount=Decimal("1469.06"),
         home_tax_amount=None,
         home_currency="EUR",
         home_currency_digits=2,
@@ -87,12 +96,38 @@ def document(
         buyer={**BUYER, **(buyer or {})},
         discount_percent=None,
         discount_until_on=None,
+        corrects=[],
     )
     tax = Tax("S", Decimal(19), Decimal("1234.50"), Decimal("234.56"), None)
+    invoice = replace(invoice, **columns)
+    payable_amount = invoice.gross_amount - invoice.prepaid_amount
     return Document(
-        replace(invoice, **columns),
+        replace(invoice, payable_amount=payable_amount),
         [line()] if lines is None else lines,
         [tax] if taxes is None else taxes,
+    )
+
+
+def credit_note(**columns: Any) -> Document:  # noqa: ANN401
+    """Return a credit note over all of the invoice, as it is kept: below zero."""
+    credited = line(
+        unit_amount=Decimal("617.25"),
+        quantity=Decimal(-2),
+        net_amount=Decimal("-1234.50"),
+    )
+    return document(
+        **{
+            "kind": "credit_note",
+            "net_amount": Decimal("-1234.50"),
+            "tax_amount": Decimal("-234.56"),
+            "gross_amount": Decimal("-1469.06"),
+            "corrects": ["NL-000041"],
+            "lines": [credited],
+            "taxes": [
+                Tax("S", Decimal(19), Decimal("-1234.50"), Decimal("-234.56"), None)
+            ],
+            **columns,
+        }
     )
 
 

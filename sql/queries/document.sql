@@ -15,13 +15,16 @@ SELECT
     invoice.net_amount,
     invoice.tax_amount,
     invoice.gross_amount,
+    invoice.prepaid_amount,
+    invoice.payable_amount,
     invoice.home_tax_amount,
     home.currency AS home_currency,
     home.digits AS home_currency_digits,
     snapshot.content AS seller,
     invoice.buyer,
     (invoice.buyer ->> 'discount_percent')::numeric AS discount_percent,
-    invoice.issued_on + (invoice.buyer ->> 'discount_days')::integer AS discount_until_on
+    invoice.issued_on + (invoice.buyer ->> 'discount_days')::integer AS discount_until_on,
+    corrected.corrects
 FROM pgbill.invoice
 INNER JOIN pgbill.invoice_number AS numbered
     ON
@@ -33,6 +36,36 @@ INNER JOIN pgbill.seller_snapshot AS snapshot
     ON invoice.seller_snapshot_id = snapshot.seller_snapshot_id
 INNER JOIN pgbill.currency ON invoice.currency = currency.currency
 INNER JOIN pgbill.currency AS home ON snapshot.content ->> 'home_currency' = home.currency
+-- Cancelled, or given back in part: the law wants to know which.
+CROSS JOIN LATERAL (
+    SELECT
+        coalesce(
+            array_agg(DISTINCT original.number_text ORDER BY original.number_text), '{}'
+        ) AS corrects
+    FROM pgbill.invoice_number AS original
+    WHERE invoice.kind = 'credit_note'
+        AND original.bucket = :bucket
+        AND original.account_id = :account_id
+        AND original.invoice_id IN (
+            SELECT cancelled.invoice_id
+            FROM pgbill.invoice_cancellation AS cancellation
+            INNER JOIN pgbill.invoice AS cancelled
+                ON
+                    cancellation.bucket = cancelled.bucket
+                    AND cancellation.account_id = cancelled.account_id
+                    AND cancellation.period_end = cancelled.period_end
+                    AND cancellation.revision = cancelled.revision
+            WHERE cancellation.bucket = :bucket
+                AND cancellation.account_id = :account_id
+                AND cancellation.credit_note_id = :invoice_id
+            UNION ALL
+            SELECT line.credited_invoice_id
+            FROM pgbill.invoice_line AS line
+            WHERE line.bucket = :bucket
+                AND line.account_id = :account_id
+                AND line.invoice_id = :invoice_id
+        )
+) AS corrected
 WHERE invoice.bucket = :bucket
     AND invoice.account_id = :account_id
     AND invoice.invoice_id = :invoice_id;
@@ -44,15 +77,39 @@ SELECT
     line.quantity,
     line.unit_code,
     line.unit_amount,
-    (line.rating_input ->> 'part_days')::integer AS part_days,
-    (line.rating_input ->> 'whole_days')::integer AS whole_days,
     line.net_amount,
+    line.discount_amount,
+    taken.discount_keys,
+    taken.discount_texts,
+    taken.discount_amounts,
+    line.tax_included_amount,
+    line.tax_category,
+    line.tax_rate,
     lower(line.service_period) AS service_from_on,
     upper(line.service_period) - 1 AS service_through_on,
     line.purchase_order,
     line.contract_number,
-    line.cost_centre
+    line.cost_centre,
+    credited.number_text AS credited_number,
+    line.rating_input::text AS rating_input
 FROM pgbill.invoice_line AS line
+CROSS JOIN LATERAL (
+    SELECT
+        coalesce(array_agg(discount.content ->> 'key' ORDER BY discount.rank), '{}')
+            AS discount_keys,
+        coalesce(
+            array_agg(coalesce(discount.content ->> 'text', '') ORDER BY discount.rank), '{}'
+        ) AS discount_texts,
+        coalesce(
+            array_agg((discount.content ->> 'amount')::numeric ORDER BY discount.rank), '{}'
+        ) AS discount_amounts
+    FROM jsonb_array_elements(line.discounts) WITH ORDINALITY AS discount (content, rank)
+) AS taken
+LEFT JOIN pgbill.invoice_number AS credited
+    ON
+        line.bucket = credited.bucket
+        AND line.account_id = credited.account_id
+        AND line.credited_invoice_id = credited.invoice_id
 WHERE line.bucket = :bucket
     AND line.account_id = :account_id
     AND line.invoice_id = :invoice_id

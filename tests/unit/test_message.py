@@ -142,8 +142,7 @@ def test_a_prorated_line_says_for_which_part(language: str, product: str) -> Non
     prorated = documents.line(
         quantity=Decimal(3),
         unit_amount=Decimal(100),
-        part_days=10,
-        whole_days=31,
+        rating_input='{"part_days": 10, "whole_days": 31}',
         net_amount=Decimal("96.77"),
     )
     document = documents.document(language=language, lines=[prorated])
@@ -190,10 +189,12 @@ def test_a_direct_debit_asks_for_nothing() -> None:
 
 
 def test_a_credit_note_is_not_to_be_paid() -> None:
-    document = documents.document(kind="credit_note")
+    document = documents.credit_note()
 
-    assert "Credited to you: EUR 1,469.06" in text_of(document)
+    assert "In your favour: EUR 1,469.06" in text_of(document)
     for part in rendering.render(document):
+        assert "1,234.50" in part
+        assert "\N{MINUS SIGN}" not in part
         assert "paid" not in part
         assert "Payable" not in part
 

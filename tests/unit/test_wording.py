@@ -87,7 +87,11 @@ def test_a_period_of_one_day_is_that_day() -> None:
     [("en", "1,000/1,096 days"), ("de", "1.000/1.096 Tage")],
 )
 def test_a_part_does_not_wrap(tag: str, written: str) -> None:
-    assert wording.find(tag).part(1000, 1096) == written.replace(" ", NO_BREAK)
+    words = wording.find(tag)
+
+    part = words.part("part", Decimal(1000), Decimal(1096))
+
+    assert part == written.replace(" ", NO_BREAK)
 
 
 def test_an_unknown_unit_is_its_code() -> None:
