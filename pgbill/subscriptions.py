@@ -1,10 +1,11 @@
 """Turn a file of subscriptions into subscriptions.
 
-A row is one price of a subscription; rows of the same account and subscription belong
-together. What an account has agreed to does not change afterwards, only its end does:
-a change is another subscription. Nothing may begin, end or go on in what is closed
-already, since no invoice would ever tell of it; so the leases of the accounts are taken
-away and locked first, and no worker holds lines that were rated before the change.
+A row is one price of a subscription, in one quantity, over a range of days; rows of the
+same account and subscription belong together. What an account has agreed to does not
+change afterwards, only ends do: more seats are an end, and another row from that day
+on. Nothing may begin, end or go on in what is closed already, since no invoice would
+ever tell of it; so the leases of the accounts are taken away and locked first, and no
+worker holds lines that were rated before the change.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from psycopg import Connection
 
 from pgbill import column, db
 from pgbill.column import Column
-from pgbill.staging import Count, Found, Layout, Staged, Written
+from pgbill.staging import Found, Layout, Staged, Written
 
 _QUERIES = db.Queries("subscriptions")
 
@@ -25,6 +26,8 @@ LAYOUT = Layout(
         Column("quantity", column.decimal),
         Column("starts_on", column.day, is_required=True),
         Column("ends_on", column.day),
+        Column("price_starts_on", column.day),
+        Column("price_ends_on", column.day),
         Column("purchase_order", column.text),
         Column("contract_number", column.text),
         Column("cost_centre", column.text),
@@ -35,7 +38,7 @@ LAYOUT = Layout(
 
 
 def write(conn: Connection[Any], staged: Staged) -> Written:
-    """Write the subscriptions that are new, and move the ends that have moved.
+    """Write the subscriptions and prices that are new, and move the ends that moved.
 
     Must be the first in its transaction, as migrations lock `lease` first. Until the
     commit other imports of subscriptions queue, and nobody claims the accounts touched.
@@ -58,15 +61,11 @@ def write(conn: Connection[Any], staged: Staged) -> Written:
 
 
 def _write(conn: Connection[Any]) -> Written:
-    db.execute(conn, _QUERIES["shorten_prices"])
-    db.execute(conn, _QUERIES["prolong_prices"])
-    changed_count = db.execute(conn, _QUERIES["update"])
-    inserted = db.fetch_one(conn, _QUERIES["insert"], Count)
-    all_of_them = db.fetch_one(conn, _QUERIES["count"], Count)
-    assert inserted is not None
-    assert all_of_them is not None
-    unchanged_count = all_of_them.count - inserted.count - changed_count
-    return Written(inserted.count, changed_count, unchanged_count)
+    for step in ("shorten_prices", "prolong_prices", "update", "insert"):
+        db.execute(conn, _QUERIES[step])
+    written = db.fetch_one(conn, _QUERIES["count"], Written)
+    assert written is not None
+    return written
 
 
 def analyze(conn: Connection[Any]) -> None:

@@ -1,6 +1,7 @@
--- How a file of subscriptions becomes subscriptions. A row of the file is a price of a
--- subscription; `resolved_subscription` adds what is known of account, price and, if it was
--- imported before, subscription.
+-- How a file of subscriptions becomes subscriptions. A row of the file is a segment: a price
+-- of a subscription, in one quantity, over a range of days; it is known by its first day.
+-- `resolved_subscription` adds what is known of account and price and, if they were imported
+-- before, of subscription and segment.
 
 -- name: create
 CREATE TEMPORARY TABLE staged_subscription (
@@ -11,6 +12,8 @@ CREATE TEMPORARY TABLE staged_subscription (
     quantity numeric,
     starts_on date NOT NULL,
     ends_on date,
+    price_starts_on date,
+    price_ends_on date,
     purchase_order text,
     contract_number text,
     cost_centre text
@@ -53,8 +56,23 @@ SELECT
     price.seller_id AS price_seller_id,
     price.currency AS price_currency,
     price.meter_id,
-    coalesce(staged.quantity, 1) AS quantity
+    price.model,
+    coalesce(staged.quantity, 1) AS quantity,
+    segment.starts_on AS price_starts_on,
+    segment.ends_on AS price_ends_on,
+    CASE
+        WHEN coalesce(segment.ends_on > segment.starts_on, TRUE)
+            THEN daterange(segment.starts_on, segment.ends_on)
+    END AS price_period,
+    subscription_price.active_period AS known_price_period,
+    subscription_price.quantity AS known_quantity
 FROM pg_temp.staged_subscription AS staged
+CROSS JOIN LATERAL (
+    VALUES (
+        coalesce(staged.price_starts_on, staged.starts_on),
+        coalesce(staged.price_ends_on, staged.ends_on)
+    )
+) AS segment (starts_on, ends_on)
 LEFT JOIN pgbill.account
     ON account.bucket = pgbill.bucket_of(staged.account) AND staged.account = account.key
 LEFT JOIN pgbill.price ON staged.price = price.key
@@ -62,7 +80,14 @@ LEFT JOIN pgbill.subscription
     ON
         account.bucket = subscription.bucket
         AND account.account_id = subscription.account_id
-        AND staged.subscription = subscription.key;
+        AND staged.subscription = subscription.key
+LEFT JOIN pgbill.subscription_price
+    ON
+        subscription.bucket = subscription_price.bucket
+        AND subscription.account_id = subscription_price.account_id
+        AND subscription.subscription_id = subscription_price.subscription_id
+        AND price.price_id = subscription_price.price_id
+        AND segment.starts_on = subscription_price.starts_on;
 
 -- name: revoke_leases
 -- From here to the commit no worker claims these accounts, and none is at work on them:
@@ -76,7 +101,8 @@ FROM (
     SELECT DISTINCT resolved.bucket, resolved.account_id
     FROM pg_temp.resolved_subscription AS resolved
     WHERE resolved.account_id IS NOT NULL
-        AND resolved.known_period IS DISTINCT FROM resolved.active_period
+        AND (resolved.known_period, resolved.known_price_period)
+        IS DISTINCT FROM (resolved.active_period, resolved.price_period)
 ) AS touched;
 
 -- name: problems
@@ -97,20 +123,54 @@ WITH compared AS (
         resolved.cost_centre,
         first_value(resolved.cost_centre) OVER same_key AS first_cost_centre,
         resolved.price_key,
+        first_value(resolved.line) OVER same_segment AS segment_line,
         resolved.quantity,
-        first_value(resolved.line) OVER same_price AS price_line,
-        first_value(resolved.quantity) OVER same_price AS first_quantity
+        first_value(resolved.quantity) OVER same_segment AS first_quantity,
+        resolved.price_ends_on,
+        first_value(resolved.price_ends_on) OVER same_segment AS first_price_ends_on
     FROM pg_temp.resolved_subscription AS resolved
     WINDOW
         same_key AS (
             PARTITION BY resolved.bucket, resolved.account_key, resolved.key
             ORDER BY resolved.line
         ),
-        same_price AS (
+        same_segment AS (
             PARTITION BY
-                resolved.bucket, resolved.account_key, resolved.key, resolved.price_key
+                resolved.bucket, resolved.account_key, resolved.key, resolved.price_key,
+                resolved.price_starts_on
             ORDER BY resolved.line
         )
+),
+
+following AS (
+    SELECT
+        segment.line,
+        segment.key,
+        segment.price_key,
+        segment.price_starts_on,
+        lag(segment.line) OVER same_price AS earlier_line,
+        lag(segment.price_ends_on) OVER same_price AS earlier_ends_on
+    FROM (
+        SELECT DISTINCT ON (
+            resolved.bucket, resolved.account_key, resolved.key, resolved.price_key,
+            resolved.price_starts_on
+        )
+            resolved.line,
+            resolved.bucket,
+            resolved.account_key,
+            resolved.key,
+            resolved.price_key,
+            resolved.price_starts_on,
+            resolved.price_ends_on
+        FROM pg_temp.resolved_subscription AS resolved
+        ORDER BY
+            resolved.bucket, resolved.account_key, resolved.key, resolved.price_key,
+            resolved.price_starts_on, resolved.line
+    ) AS segment
+    WINDOW same_price AS (
+        PARTITION BY segment.bucket, segment.account_key, segment.key, segment.price_key
+        ORDER BY segment.price_starts_on
+    )
 ),
 
 problem AS (
@@ -134,10 +194,53 @@ problem AS (
     UNION ALL
     SELECT
         resolved.line,
-        'quantity',
-        format('price %s bills a meter, whose usage is the quantity', resolved.price_key)
+        'price_starts_on',
+        format('%s is before starts_on, %s', resolved.price_starts_on, resolved.starts_on)
     FROM pg_temp.resolved_subscription AS resolved
-    WHERE resolved.meter_id IS NOT NULL AND resolved.quantity <> 1
+    WHERE resolved.price_starts_on < resolved.starts_on
+    UNION ALL
+    SELECT
+        resolved.line,
+        'price_starts_on',
+        format('%s is not before ends_on, %s', resolved.price_starts_on, resolved.ends_on)
+    FROM pg_temp.resolved_subscription AS resolved
+    WHERE resolved.active_period IS NOT NULL
+        AND resolved.price_starts_on >= resolved.ends_on
+    UNION ALL
+    SELECT
+        resolved.line,
+        'price_ends_on',
+        format('%s is after ends_on, %s', resolved.price_ends_on, resolved.ends_on)
+    FROM pg_temp.resolved_subscription AS resolved
+    WHERE resolved.price_ends_on > resolved.ends_on
+    UNION ALL
+    SELECT
+        resolved.line,
+        'price_ends_on',
+        format(
+            '%s is not after the first day of the price, %s',
+            resolved.price_ends_on, resolved.price_starts_on
+        )
+    FROM pg_temp.resolved_subscription AS resolved
+    WHERE resolved.price_period IS NULL
+        AND resolved.price_ends_on IS DISTINCT FROM resolved.ends_on
+    UNION ALL
+    SELECT
+        resolved.line,
+        'quantity',
+        CASE
+            WHEN resolved.meter_id IS NOT NULL
+                THEN format(
+                    'price %s bills a meter, whose usage is the quantity', resolved.price_key
+                )
+            ELSE format(
+                'price %s is the %s of what the subscription is billed, and has no quantity',
+                resolved.price_key, resolved.model
+            )
+        END
+    FROM pg_temp.resolved_subscription AS resolved
+    WHERE (resolved.meter_id IS NOT NULL OR resolved.model IN ('minimum', 'maximum'))
+        AND resolved.quantity <> 1
     UNION ALL
     SELECT
         resolved.line,
@@ -189,13 +292,35 @@ problem AS (
     UNION ALL
     SELECT
         compared.line,
-        'quantity',
+        differing.column_name,
         format(
-            'price %s of subscription %s stands in line %s already, with another quantity',
-            compared.price_key, compared.key, compared.price_line
+            'price %s of subscription %s stands in line %s already, with another %s',
+            compared.price_key, compared.key, compared.segment_line, differing.what
         )
     FROM compared
-    WHERE compared.quantity <> compared.first_quantity
+    CROSS JOIN LATERAL (
+        VALUES
+        ('quantity', 'quantity', compared.quantity <> compared.first_quantity),
+        (
+            'price_ends_on',
+            'end',
+            compared.ends_on IS NOT DISTINCT FROM compared.first_ends_on
+            AND compared.price_ends_on IS DISTINCT FROM compared.first_price_ends_on
+        )
+    ) AS differing (column_name, what, is_so)
+    WHERE differing.is_so
+    UNION ALL
+    SELECT
+        following.line,
+        'price_starts_on',
+        format(
+            'price %s of subscription %s is in line %s already, and has not ended by %s',
+            following.price_key, following.key, following.earlier_line,
+            following.price_starts_on
+        )
+    FROM following
+    WHERE following.earlier_line IS NOT NULL
+        AND coalesce(following.earlier_ends_on, 'infinity') > following.price_starts_on
 )
 
 SELECT
@@ -217,6 +342,7 @@ WITH header AS (
         resolved.account_key,
         resolved.key,
         resolved.subscription_id,
+        resolved.known_period,
         resolved.starts_on,
         resolved.ends_on,
         resolved.purchase_order,
@@ -224,6 +350,40 @@ WITH header AS (
         resolved.cost_centre
     FROM pg_temp.resolved_subscription AS resolved
     ORDER BY resolved.bucket, resolved.account_id, resolved.key, resolved.line
+),
+
+segment AS (
+    SELECT DISTINCT ON (
+        resolved.bucket, resolved.account_id, resolved.key, resolved.price_id,
+        resolved.price_starts_on
+    )
+        resolved.line,
+        resolved.bucket,
+        resolved.account_id,
+        resolved.account_key,
+        resolved.key,
+        resolved.subscription_id,
+        resolved.known_period,
+        resolved.starts_on,
+        resolved.price_id,
+        resolved.price_key,
+        resolved.meter_id,
+        resolved.quantity,
+        resolved.known_quantity,
+        resolved.price_period,
+        resolved.known_price_period,
+        resolved.price_starts_on,
+        resolved.price_ends_on,
+        upper(resolved.known_price_period) AS known_ends_on,
+        -- If both ends move alike, one word about the subscription is enough.
+        coalesce(upper(resolved.known_price_period), 'infinity')
+        = coalesce(upper(resolved.known_period), 'infinity')
+        AND coalesce(resolved.price_ends_on, 'infinity')
+        = coalesce(resolved.ends_on, 'infinity') AS ends_with_it
+    FROM pg_temp.resolved_subscription AS resolved
+    ORDER BY
+        resolved.bucket, resolved.account_id, resolved.key, resolved.price_id,
+        resolved.price_starts_on, resolved.line
 ),
 
 account AS (
@@ -244,34 +404,41 @@ account AS (
 moved AS (
     SELECT
         header.line,
+        'ends_on' AS column_name,
         header.bucket,
         header.account_id,
         header.account_key,
-        header.subscription_id,
         header.ends_on,
-        upper(subscription.active_period) AS known_ends_on,
-        account.closed_on,
-        account.due_on
+        upper(header.known_period) AS known_ends_on
     FROM header
-    INNER JOIN pgbill.subscription USING (bucket, account_id, subscription_id)
-    INNER JOIN account USING (bucket, account_id)
-    WHERE header.ends_on IS DISTINCT FROM upper(subscription.active_period)
+    WHERE header.known_period IS NOT NULL
+        AND header.ends_on IS DISTINCT FROM upper(header.known_period)
+    UNION ALL
+    SELECT
+        segment.line,
+        'price_ends_on',
+        segment.bucket,
+        segment.account_id,
+        segment.account_key,
+        segment.price_ends_on,
+        segment.known_ends_on
+    FROM segment
+    WHERE segment.known_price_period IS NOT NULL
+        AND segment.price_ends_on IS DISTINCT FROM segment.known_ends_on
+        AND NOT segment.ends_with_it
 ),
 
 metered AS (
     SELECT
-        min(resolved.line) AS line,
-        resolved.bucket,
-        resolved.account_id,
-        resolved.key,
-        resolved.price_key,
-        resolved.meter_id,
-        resolved.active_period
-    FROM pg_temp.resolved_subscription AS resolved
-    WHERE resolved.meter_id IS NOT NULL
-    GROUP BY
-        resolved.bucket, resolved.account_id, resolved.key, resolved.price_key,
-        resolved.meter_id, resolved.active_period
+        segment.line,
+        segment.bucket,
+        segment.account_id,
+        segment.key,
+        segment.price_key,
+        segment.meter_id,
+        segment.price_period
+    FROM segment
+    WHERE segment.meter_id IS NOT NULL
     UNION ALL
     SELECT
         NULL,
@@ -285,21 +452,32 @@ metered AS (
     INNER JOIN pgbill.subscription_price USING (bucket, account_id)
     INNER JOIN pgbill.subscription USING (bucket, account_id, subscription_id)
     INNER JOIN pgbill.price ON subscription_price.price_id = price.price_id
-    LEFT JOIN header USING (bucket, account_id, subscription_id)
-    WHERE subscription_price.meter_id IS NOT NULL AND header.line IS NULL
+    LEFT JOIN segment
+        ON
+            subscription_price.bucket = segment.bucket
+            AND subscription_price.account_id = segment.account_id
+            AND subscription_price.subscription_id = segment.subscription_id
+            AND subscription_price.price_id = segment.price_id
+            AND subscription_price.starts_on = segment.price_starts_on
+    WHERE subscription_price.meter_id IS NOT NULL AND segment.line IS NULL
 ),
 
 problem AS (
     SELECT
-        header.line,
-        'starts_on' AS column_name,
+        segment.line,
+        CASE
+            WHEN segment.price_starts_on = segment.starts_on THEN 'starts_on'
+            ELSE 'price_starts_on'
+        END AS column_name,
         format(
             '%s is before %s, up to which account %s is closed: it would never be billed',
-            header.starts_on, account.closed_on, header.account_key
+            segment.price_starts_on, account.closed_on, segment.account_key
         ) AS reason
-    FROM header
+    FROM segment
     INNER JOIN account USING (bucket, account_id)
-    WHERE header.subscription_id IS NULL AND header.starts_on < account.closed_on
+    WHERE segment.known_price_period IS NULL
+        AND segment.price_starts_on < account.closed_on
+        AND coalesce(lower(segment.known_period) = segment.starts_on, TRUE)
     UNION ALL
     SELECT
         header.line,
@@ -320,84 +498,99 @@ problem AS (
     WHERE fixed.known_value IS DISTINCT FROM fixed.new_value
     UNION ALL
     SELECT
-        resolved.line,
-        'price',
-        format(
-            'subscription %s was imported without price %s: begin another one for it',
-            resolved.key, resolved.price_key
-        )
-    FROM pg_temp.resolved_subscription AS resolved
-    LEFT JOIN pgbill.subscription_price USING (bucket, account_id, subscription_id, price_id)
-    WHERE resolved.subscription_id IS NOT NULL AND subscription_price.price_id IS NULL
-    UNION ALL
-    SELECT
-        resolved.line,
+        segment.line,
         'quantity',
         format(
-            'subscription %s has %s of price %s since it was first imported',
-            resolved.key, subscription_price.quantity, resolved.price_key
+            'subscription %s has %s of price %s since %s: end that, and begin another row',
+            segment.key, segment.known_quantity, segment.price_key, segment.price_starts_on
         )
-    FROM pg_temp.resolved_subscription AS resolved
-    INNER JOIN pgbill.subscription_price USING (bucket, account_id, subscription_id, price_id)
-    WHERE resolved.quantity <> subscription_price.quantity
+    FROM segment
+    WHERE segment.quantity <> segment.known_quantity
     UNION ALL
+    -- What has ended may be left out: nothing of it can change any more.
     SELECT
         header.line,
         'price',
         format(
-            'price %s is missing, which subscription %s was imported with',
-            price.key, header.key
+            'price %s is missing, which subscription %s has since %s',
+            price.key, header.key, subscription_price.starts_on
         )
     FROM header
+    INNER JOIN account USING (bucket, account_id)
     INNER JOIN pgbill.subscription_price USING (bucket, account_id, subscription_id)
     INNER JOIN pgbill.price ON subscription_price.price_id = price.price_id
-    LEFT JOIN pg_temp.resolved_subscription AS resolved
+    LEFT JOIN segment
         ON
-            subscription_price.bucket = resolved.bucket
-            AND subscription_price.account_id = resolved.account_id
-            AND subscription_price.subscription_id = resolved.subscription_id
-            AND subscription_price.price_id = resolved.price_id
-    WHERE resolved.line IS NULL
+            subscription_price.bucket = segment.bucket
+            AND subscription_price.account_id = segment.account_id
+            AND subscription_price.subscription_id = segment.subscription_id
+            AND subscription_price.price_id = segment.price_id
+            AND subscription_price.starts_on = segment.price_starts_on
+    WHERE segment.line IS NULL
+        AND header.starts_on = lower(header.known_period)
+        AND (upper(subscription_price.active_period) > account.closed_on) IS NOT FALSE
     UNION ALL
     SELECT
         moved.line,
-        'ends_on',
+        moved.column_name,
         CASE
-            WHEN moved.ends_on < moved.closed_on
+            WHEN moved.ends_on < account.closed_on
                 THEN format(
                     '%s is before %s, up to which account %s is closed',
-                    moved.ends_on, moved.closed_on, moved.account_key
+                    moved.ends_on, account.closed_on, moved.account_key
                 )
             ELSE format(
                 'it ended on %s, and account %s is closed up to %s: begin another one',
-                moved.known_ends_on, moved.account_key, moved.closed_on
+                moved.known_ends_on, moved.account_key, account.closed_on
             )
         END
     FROM moved
-    WHERE moved.ends_on < moved.closed_on OR moved.known_ends_on < moved.closed_on
+    INNER JOIN account USING (bucket, account_id)
+    WHERE moved.ends_on < account.closed_on OR moved.known_ends_on < account.closed_on
     UNION ALL
-    -- The rest of a period whose part was billed in advance would never be billed.
+    -- An advance fee that was cut at the end, or given back from there on, is not billed a
+    -- second time for the same period.
     SELECT
-        moved.line,
-        'ends_on',
+        segment.line,
+        CASE WHEN segment.ends_with_it THEN 'ends_on' ELSE 'price_ends_on' END,
         format(
-            'its fees are billed in advance until %s, in a period until %s: begin another one',
-            moved.known_ends_on, moved.due_on
+            'price %s is billed in advance until %s, in the midst of its period:'
+            ' begin another row then',
+            segment.price_key, segment.known_ends_on
         )
-    FROM moved
-    WHERE moved.known_ends_on >= moved.closed_on
-        AND moved.known_ends_on < moved.due_on
-        AND coalesce(moved.ends_on, 'infinity') > moved.known_ends_on
+    FROM segment
+    INNER JOIN account USING (bucket, account_id)
+    WHERE segment.known_ends_on >= account.closed_on
+        AND coalesce(segment.price_ends_on, 'infinity') > segment.known_ends_on
         AND EXISTS (
             SELECT
-            FROM pgbill.invoice
-            INNER JOIN pgbill.invoice_line USING (bucket, account_id, invoice_id)
-            WHERE invoice.bucket = moved.bucket
-                AND invoice.account_id = moved.account_id
-                AND invoice.period_end = moved.closed_on
-                AND invoice_line.subscription_id = moved.subscription_id
-                AND invoice_line.kind = 'advance'
-                AND upper(invoice_line.service_period) > moved.closed_on
+            FROM (
+                SELECT invoice_line.kind, invoice_line.service_period
+                FROM pgbill.invoice_line
+                WHERE invoice_line.bucket = segment.bucket
+                    AND invoice_line.account_id = segment.account_id
+                    AND invoice_line.subscription_id = segment.subscription_id
+                    AND invoice_line.price_id = segment.price_id
+                UNION ALL
+                SELECT
+                    carried_line.line ->> 'kind',
+                    (carried_line.line ->> 'service_period')::daterange
+                FROM pgbill.carried_line
+                WHERE carried_line.bucket = segment.bucket
+                    AND carried_line.account_id = segment.account_id
+                    AND (carried_line.line ->> 'subscription_id')::bigint
+                    = segment.subscription_id
+                    AND (carried_line.line ->> 'price_id')::integer = segment.price_id
+            ) AS billed
+            WHERE (
+                billed.kind = 'advance'
+                AND upper(billed.service_period) = segment.known_ends_on
+                AND segment.known_ends_on <> account.due_on
+            )
+            OR (
+                billed.kind = 'unused_advance'
+                AND lower(billed.service_period) = segment.known_ends_on
+            )
         )
     UNION ALL
     SELECT
@@ -417,7 +610,7 @@ problem AS (
             metered.bucket = other.bucket
             AND metered.account_id = other.account_id
             AND metered.meter_id = other.meter_id
-            AND metered.active_period && other.active_period
+            AND metered.price_period && other.price_period
             AND (metered.key, metered.price_key) <> (other.key, other.price_key)
             AND coalesce(other.line, 0) < metered.line
     INNER JOIN pgbill.meter ON metered.meter_id = meter.meter_id
@@ -435,30 +628,44 @@ LIMIT 20;
 -- name: shorten_prices
 -- Before others are prolonged or begin: no meter may be billed twice, even for a moment.
 UPDATE pgbill.subscription_price
-SET active_period = moved.active_period
+SET active_period = moved.price_period
 FROM (
     SELECT DISTINCT
-        resolved.bucket, resolved.account_id, resolved.subscription_id, resolved.active_period
+        resolved.bucket,
+        resolved.account_id,
+        resolved.subscription_id,
+        resolved.price_id,
+        resolved.price_starts_on,
+        resolved.price_period
     FROM pg_temp.resolved_subscription AS resolved
-    WHERE resolved.active_period <> resolved.known_period
-        AND resolved.active_period <@ resolved.known_period
+    WHERE resolved.price_period <> resolved.known_price_period
+        AND resolved.price_period <@ resolved.known_price_period
 ) AS moved
 WHERE subscription_price.bucket = moved.bucket
     AND subscription_price.account_id = moved.account_id
-    AND subscription_price.subscription_id = moved.subscription_id;
+    AND subscription_price.subscription_id = moved.subscription_id
+    AND subscription_price.price_id = moved.price_id
+    AND subscription_price.starts_on = moved.price_starts_on;
 
 -- name: prolong_prices
 UPDATE pgbill.subscription_price
-SET active_period = moved.active_period
+SET active_period = moved.price_period
 FROM (
     SELECT DISTINCT
-        resolved.bucket, resolved.account_id, resolved.subscription_id, resolved.active_period
+        resolved.bucket,
+        resolved.account_id,
+        resolved.subscription_id,
+        resolved.price_id,
+        resolved.price_starts_on,
+        resolved.price_period
     FROM pg_temp.resolved_subscription AS resolved
-    WHERE NOT resolved.active_period <@ resolved.known_period
+    WHERE NOT resolved.price_period <@ resolved.known_price_period
 ) AS moved
 WHERE subscription_price.bucket = moved.bucket
     AND subscription_price.account_id = moved.account_id
-    AND subscription_price.subscription_id = moved.subscription_id;
+    AND subscription_price.subscription_id = moved.subscription_id
+    AND subscription_price.price_id = moved.price_id
+    AND subscription_price.starts_on = moved.price_starts_on;
 
 -- name: update
 UPDATE pgbill.subscription
@@ -500,26 +707,38 @@ written_price AS (
         quantity, active_period
     )
     SELECT DISTINCT
-        written.bucket,
-        written.account_id,
-        written.subscription_id,
+        resolved.bucket,
+        resolved.account_id,
+        coalesce(resolved.subscription_id, written.subscription_id),
         resolved.price_id,
         resolved.seller_id,
         resolved.currency,
         resolved.meter_id,
         resolved.quantity,
-        resolved.active_period
-    FROM written
-    INNER JOIN pg_temp.resolved_subscription AS resolved USING (bucket, account_id, key)
+        resolved.price_period
+    FROM pg_temp.resolved_subscription AS resolved
+    LEFT JOIN written USING (bucket, account_id, key)
+    WHERE resolved.known_price_period IS NULL
     RETURNING subscription_price.price_id
 )
 
 SELECT count(*) AS count
-FROM written;
+FROM written_price;
 
 -- name: count
-SELECT count(*) AS count
+-- Subscriptions, not rows, by what has become of each.
+SELECT
+    count(*) FILTER (WHERE subscription.is_new) AS new_count,
+    count(*) FILTER (WHERE NOT subscription.is_new AND subscription.is_changed)
+        AS changed_count,
+    count(*) FILTER (WHERE NOT subscription.is_changed) AS unchanged_count
 FROM (
-    SELECT DISTINCT resolved.bucket, resolved.account_id, resolved.key
+    SELECT
+        bool_and(resolved.subscription_id IS NULL) AS is_new,
+        bool_or(
+            (resolved.known_period, resolved.known_price_period)
+            IS DISTINCT FROM (resolved.active_period, resolved.price_period)
+        ) AS is_changed
     FROM pg_temp.resolved_subscription AS resolved
+    GROUP BY resolved.bucket, resolved.account_id, resolved.key
 ) AS subscription;

@@ -183,29 +183,23 @@ def test_a_price_stands_once_in_a_subscription(
         ),
         (
             [FEE | {"quantity": "3"}, UNIT],
-            "quantity: subscription s-1 has 2 of price fee since it was first imported",
+            (
+                "quantity: subscription s-1 has 2 of price fee since 2026-01-01: end"
+                " that, and begin another row"
+            ),
         ),
         (
             [FEE],
-            "price: price unit is missing, which subscription s-1 was imported with",
-        ),
-        (
-            [FEE, UNIT, FEE | {"price": "fee-2"}],
-            (
-                "price: subscription s-1 was imported without price fee-2: begin"
-                " another one for it"
-            ),
+            "price: price unit is missing, which subscription s-1 has since 2026-01-01",
         ),
     ],
 )
 def test_what_was_agreed_to_stays(
     conn: Connection[Any],
     tmp_path: Path,
-    account: Account,
     prices: list[Row],
     told: str,
 ) -> None:
-    builders.price(conn, account.seller_id, key="fee-2")
     load(conn, tmp_path, FEE, UNIT)
 
     (line,) = refused(conn, tmp_path, *prices)
@@ -327,8 +321,8 @@ def test_a_part_that_was_billed_in_advance_is_not_prolonged(
 
     assert refused(conn, tmp_path, FEE | {"ends_on": "2026-04-01"}) == [
         (
-            "2: ends_on: its fees are billed in advance until 2026-02-15, in a period"
-            " until 2026-03-01: begin another one"
+            "2: ends_on: price fee is billed in advance until 2026-02-15, in the midst"
+            " of its period: begin another row then"
         )
     ]
     successor = FEE | {"subscription": "s-2", "starts_on": "2026-02-15"}
