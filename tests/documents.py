@@ -110,25 +110,18 @@ def document(
 
 def credit_note(**columns: Any) -> Document:  # noqa: ANN401
     """Return a credit note over all of the invoice, as it is kept: below zero."""
-    credited = line(
-        unit_amount=Decimal("617.25"),
-        quantity=Decimal(-2),
-        net_amount=Decimal("-1234.50"),
-    )
-    return document(
-        **{
-            "kind": "credit_note",
-            "net_amount": Decimal("-1234.50"),
-            "tax_amount": Decimal("-234.56"),
-            "gross_amount": Decimal("-1469.06"),
-            "corrects": ["NL-000041"],
-            "lines": [credited],
-            "taxes": [
-                Tax("S", Decimal(19), Decimal("-1234.50"), Decimal("-234.56"), None)
-            ],
-            **columns,
-        }
-    )
+    credited = line(quantity=Decimal(-2), net_amount=Decimal("-1234.50"))
+    tax = Tax("S", Decimal(19), Decimal("-1234.50"), Decimal("-234.56"), None)
+    defaults: dict[str, Any] = {
+        "kind": "credit_note",
+        "net_amount": Decimal("-1234.50"),
+        "tax_amount": Decimal("-234.56"),
+        "gross_amount": Decimal("-1469.06"),
+        "corrects": ["NL-000041"],
+        "lines": [credited],
+        "taxes": [tax],
+    }
+    return document(**{**defaults, **columns})
 
 
 def message(**columns: Any) -> Message:  # noqa: ANN401
@@ -144,3 +137,8 @@ def message(**columns: Any) -> Message:  # noqa: ANN401
         ),
         **columns,
     )
+
+
+def plain(text: str) -> str:
+    """Return a text with the signs that a keyboard has."""
+    return text.translate({0xA0: " ", 0x2212: "-", 0xD7: "*"})
