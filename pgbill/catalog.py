@@ -15,10 +15,12 @@ from typing import Any
 from psycopg import Connection
 from psycopg.types.json import Jsonb
 
-from pgbill import db, declaration, difference, lines
-from pgbill.declaration import Declaration, Meter, Price, Seller
+from pgbill import db, declaration, difference, lines, pricelist
+from pgbill.declaration import Declaration, Meter, Seller
 from pgbill.difference import Change, Stored, StoredSeries
 from pgbill.errors import TemporaryError
+from pgbill.policy import Policy
+from pgbill.pricing import Price
 from pgbill.problem import LIMIT, BadInputError
 from pgbill.taxrate import TaxRate
 
@@ -45,27 +47,20 @@ class _StoredSeller:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredPrice:
+class _StoredPolicy:
     key: str
-    seller: str
-    currency: str
-    model: str
-    timing: str
-    meter: str | None
-    unit_code: str
-    tax_class: str
-    revenue_account: str | None
-    line_texts: dict[str, str]
-    amounts: dict[str, str] | None
+    columns: dict[str, Any]
 
-    def price(self) -> Price:
+    def policy(self) -> Policy:
         """Return it as a file would declare it."""
-        columns: dict[str, Any] = asdict(self)
-        columns["amounts"] = {
-            date.fromisoformat(on): Decimal(amount)
-            for on, amount in (self.amounts or {}).items()
-        }
-        return Price(**columns)
+        minimum = self.columns.pop("minimum_invoice")
+        amounts = {currency: Decimal(amount) for currency, amount in minimum.items()}
+        return Policy(**self.columns, minimum_invoice=amounts)
+
+
+@dataclass(frozen=True, slots=True)
+class _PolicyId:
+    policy_id: int
 
 
 def apply(
@@ -119,7 +114,8 @@ def _load(conn: Connection[Any], declared: Declaration) -> Stored:
     assert today is not None
     zones = [str(seller.columns["zone"]) for seller in declared.sellers.values()]
     sellers = db.fetch_all(conn, _QUERIES["sellers"], _StoredSeller)
-    prices = db.fetch_all(conn, _QUERIES["prices"], _StoredPrice)
+    policies = db.fetch_all(conn, _QUERIES["policies"], _StoredPolicy)
+    prices = pricelist.load(conn)
     meters = db.fetch_all(conn, _QUERIES["meters"], Meter)
     currencies = db.fetch_all(conn, _QUERIES["currencies"], _Name)
     known_zones = db.fetch_all(conn, _QUERIES["zones"], _Name, names=zones)
@@ -128,11 +124,22 @@ def _load(conn: Connection[Any], declared: Declaration) -> Stored:
         currencies={each.name for each in currencies},
         zones={each.name for each in known_zones},
         sellers={each.key: each.content for each in sellers},
+        policies={each.key: each.policy() for each in policies},
         series=db.fetch_all(conn, _QUERIES["series"], StoredSeries),
         meters={each.key: each for each in meters},
-        prices={each.key: each.price() for each in prices},
+        prices=prices,
+        billed_until=pricelist.billed_until(conn, _with_versions(declared, prices)),
         tax_rates=db.fetch_all(conn, _QUERIES["tax_rates"], TaxRate),
     )
+
+
+def _with_versions(declared: Declaration, known: dict[str, Price]) -> list[str]:
+    """Return the keys of the prices that get another version."""
+    return [
+        key
+        for key, price in declared.prices.items()
+        if key in known and price.versions.keys() - known[key].versions.keys()
+    ]
 
 
 def _write(conn: Connection[Any], declared: Declaration, stored: Stored) -> None:
@@ -142,15 +149,17 @@ def _write(conn: Connection[Any], declared: Declaration, stored: Stored) -> None
         if stored.meters.get(meter.key) != meter:
             db.execute(conn, _QUERIES["write_meter"], **asdict(meter))
     for price in declared.prices.values():
-        _write_price(conn, price, stored.prices.get(price.key))
+        pricelist.write(conn, price, stored.prices.get(price.key))
     _write_tax_rates(conn, declared, stored)
 
 
 def _write_seller(conn: Connection[Any], seller: Seller, stored: Stored) -> None:
     known = stored.sellers.get(seller.key, {})
-    if any(known.get(name) != value for name, value in seller.columns.items()):
-        content = Jsonb({"key": seller.key, **seller.columns})
-        db.execute(conn, _QUERIES["write_seller"], content=content)
+    is_changed = any(known.get(name) != it for name, it in seller.columns.items())
+    if is_changed or stored.policies[seller.key] != seller.policy:
+        policy_id = _policy_id(conn, seller.policy)
+        content = {"key": seller.key, **seller.columns, "policy_id": policy_id}
+        db.execute(conn, _QUERIES["write_seller"], content=Jsonb(content))
     series = {
         (it.kind, it.mode): (it.prefix, it.digits)
         for it in stored.series
@@ -181,20 +190,15 @@ def _write_series(
         )
 
 
-def _write_price(conn: Connection[Any], price: Price, known: Price | None) -> None:
-    if price != known:
-        columns = {**asdict(price), "line_texts": Jsonb(price.line_texts)}
-        del columns["amounts"]
-        db.execute(conn, _QUERIES["write_price"], **columns)
-    for begins_on, amount in sorted(price.amounts.items()):
-        if known is None or begins_on not in known.amounts:
-            db.execute(
-                conn,
-                _QUERIES["write_version"],
-                key=price.key,
-                begins_on=begins_on,
-                amount=amount,
-            )
+def _policy_id(conn: Connection[Any], policy: Policy) -> int:
+    """Return the row of a set of policies, which is made if it is the first such."""
+    amounts = policy.minimum_invoice.items()
+    minimum = Jsonb({currency: f"{amount:f}" for currency, amount in amounts})
+    columns = {**asdict(policy), "minimum_invoice": minimum}
+    db.execute(conn, _QUERIES["add_policy"], **columns)
+    found = db.fetch_one(conn, _QUERIES["find_policy"], _PolicyId, **columns)
+    assert found is not None
+    return found.policy_id
 
 
 def _write_tax_rates(

@@ -8,14 +8,15 @@ database. Whatever is wrong is noted with the path of keys to it, and the rest i
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
-from pgbill import address, field, taxrate
+from pgbill import address, field, pricing, taxrate, vatid
+from pgbill import policy as policies
 from pgbill.errors import InputError
 from pgbill.field import COUNTRY, Field, Places
+from pgbill.policy import Policy
+from pgbill.pricing import CURRENCY, LANGUAGE, UNIT, Price
 from pgbill.taxrate import TaxRate
 
 _KEY_LIMIT = 200
@@ -46,32 +47,20 @@ class Seller:
     key: str
     columns: dict[str, Any]
     series: Series
+    policy: Policy
 
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """What is counted."""
+    """What is counted, and how the records of a period become one quantity."""
 
     key: str
     unit_code: str
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """What something costs, and from when on which amount."""
-
-    key: str
-    seller: str
-    currency: str
-    model: str
-    timing: str
-    meter: str | None
-    unit_code: str
-    tax_class: str
-    revenue_account: str | None
-    line_texts: dict[str, str]
-    amounts: dict[date, Decimal]
+    aggregation: str
+    unique_dimension: str | None
+    quantity_digits: int | None
+    quantity_rounding: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +83,7 @@ class Declaration:
     tax_rates: list[tuple[str, TaxRate]]
 
 
-_CURRENCY = field.matching("[A-Z]{3}", "a currency such as EUR")
-_UNIT = field.matching("[A-Z0-9]{2,3}", "a UN/ECE unit code such as C62")
 _PREFIX = field.matching("[A-Za-z0-9._/-]{1,20}", "a prefix such as INV-")
-_LANGUAGE = "[a-z]{2}(-[A-Z]{2})?"
 
 
 def _address(value: object) -> str:
@@ -110,6 +96,12 @@ def _sender(value: object) -> str:
     found = _address(value)
     if not found.partition("@")[0].isascii():
         raise ValueError("an address to send from has only ASCII before the @")
+    return found
+
+
+def _vat_id(value: object) -> str:
+    found = field.text(value)
+    vatid.check(found)
     return found
 
 
@@ -130,7 +122,7 @@ _SELLER = (
     Field("city", field.text, is_required=True),
     Field("region", field.text),
     Field("country", COUNTRY, is_required=True),
-    Field("vat_id", field.text),
+    Field("vat_id", _vat_id),
     Field("tax_number", field.text),
     Field("register_entry", field.text),
     Field("contact_name", field.text),
@@ -142,9 +134,9 @@ _SELLER = (
     ),
     Field(
         "legal_footers",
-        field.by_key(_LANGUAGE, "a language such as en", field.paragraph),
+        field.by_key(LANGUAGE, "a language such as en", field.paragraph),
     ),
-    Field("home_currency", _CURRENCY, is_required=True),
+    Field("home_currency", CURRENCY, is_required=True),
     Field("zone", field.text, is_required=True),
     Field("mail_from", _sender, is_required=True),
 )
@@ -157,27 +149,19 @@ _SERIES = (
 )
 _METER = (
     Field("name", field.text, is_required=True),
-    Field("unit_code", _UNIT, is_required=True),
-)
-_PRICE = (
-    Field("seller", field.text, is_required=True),
-    Field("currency", _CURRENCY, is_required=True),
-    Field("model", field.one_of("flat", "per_unit"), is_required=True),
-    Field("timing", field.one_of("advance", "arrears"), is_required=True),
-    Field("meter", field.text),
-    Field("unit_code", _UNIT, is_required=True),
-    Field("tax_class", field.text, is_required=True),
-    Field("revenue_account", field.text),
+    Field("unit_code", UNIT, is_required=True),
     Field(
-        "line_texts",
-        field.by_key(_LANGUAGE, "a language such as en", field.text),
-        is_required=True,
+        "aggregation",
+        field.one_of(
+            *("sum", "count", "maximum", "last", "unique_count", "time_weighted")
+        ),
     ),
-    Field("versions", field.anything, is_required=True),
-)
-_VERSION = (
-    Field("begins_on", field.day, is_required=True),
-    Field("amount", field.decimal, is_required=True),
+    Field("unique_dimension", field.text),
+    Field("quantity_digits", field.whole(0, 12)),
+    Field(
+        "quantity_rounding",
+        field.one_of("half_up", "half_down", "half_even", "down", "up"),
+    ),
 )
 _SECTIONS = ("sellers", "meters", "prices", "tax_rates")
 
@@ -204,14 +188,14 @@ def read(file: str) -> Declaration:
             if (seller := _seller(places, place, key, given))
         },
         {
-            key: Meter(key=key, **values)
+            key: meter
             for key, place, given in _tables(places, content, "meters")
-            if (values := places.table(place, given, _METER))
+            if (meter := _meter(places, place, key, given))
         },
         {
             key: price
             for key, place, given in _tables(places, content, "prices")
-            if (price := _price(places, place, key, given))
+            if (price := pricing.read(places, place, key, given))
         },
         list(taxrate.read(places, content.get("tax_rates", []))),
     )
@@ -257,10 +241,15 @@ def _tables(
 
 
 def _seller(places: Places, place: str, key: str, given: object) -> Seller | None:
-    fields = (*_SELLER, Field("number_series", field.anything, is_required=True))
+    fields = (
+        *_SELLER,
+        Field("number_series", field.anything, is_required=True),
+        Field("policy", field.anything),
+    )
     values = places.table(place, given, fields)
     if values is None:
         return None
+    policy = policies.read(places, f"{place}.policy", values.pop("policy"))
     place = f"{place}.number_series"
     numbers = places.table(place, values.pop("number_series"), _SERIES)
     if numbers is None:
@@ -270,37 +259,21 @@ def _seller(places: Places, place: str, key: str, given: object) -> Seller | Non
         places.add(place, "invoices and credit notes need prefixes of their own")
     for name in ("bank_accounts", "legal_footers"):
         values[name] = values[name] or {}
-    return Seller(key, values, series)
+    return Seller(key, values, series, policy)
 
 
-def _price(places: Places, place: str, key: str, given: object) -> Price | None:
-    values = places.table(place, given, _PRICE)
+def _meter(places: Places, place: str, key: str, given: object) -> Meter | None:
+    values = places.table(place, given, _METER)
     if values is None:
         return None
-    amounts = _amounts(places, f"{place}.versions", values.pop("versions"))
-    if not values["line_texts"]:
-        places.add(f"{place}.line_texts", "there is none")
-    if values["model"] == "flat" and values["meter"]:
-        places.add(f"{place}.meter", "a flat price has no meter")
-    if values["model"] == "per_unit" and not values["meter"]:
-        places.add(f"{place}.meter", "a per_unit price needs the meter that it is for")
-    if values["model"] == "per_unit" and values["timing"] == "advance":
-        places.add(f"{place}.timing", "usage is billed in arrears")
-    return Price(key=key, amounts=amounts, **values)
-
-
-def _amounts(places: Places, place: str, given: object) -> dict[date, Decimal]:
-    versions = cast("list[object]", given) if isinstance(given, list) else []
-    if not versions:
-        places.add(place, "it is not an array with at least one version")
-    amounts: dict[date, Decimal] = {}
-    for number, each in enumerate(versions, start=1):
-        values = places.table(f"{place}[{number}]", each, _VERSION)
-        if values is None:
-            continue
-        if values["begins_on"] in amounts:
-            places.add(
-                f"{place}[{number}]", f"{values['begins_on']} has a version already"
-            )
-        amounts[values["begins_on"]] = values["amount"]
-    return amounts
+    values["aggregation"] = values["aggregation"] or "sum"
+    counts_values = values["aggregation"] == "unique_count"
+    if counts_values and not values["unique_dimension"]:
+        places.add(place, "a unique_count needs the unique_dimension that it counts")
+    if values["unique_dimension"] and not counts_values:
+        places.add(f"{place}.unique_dimension", "only a unique_count has one")
+    if values["quantity_rounding"] and values["quantity_digits"] is None:
+        reason = "it rounds nothing unless quantity_digits says where"
+        places.add(f"{place}.quantity_rounding", reason)
+    values["quantity_rounding"] = values["quantity_rounding"] or "half_up"
+    return Meter(key=key, **values)

@@ -10,19 +10,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from pgbill import taxrate
+from pgbill import policy, repricing, taxrate
 from pgbill.declaration import (
     SELLER_COLUMNS,
     Declaration,
     Meter,
-    Price,
     Seller,
 )
 from pgbill.field import Places
+from pgbill.policy import Policy
+from pgbill.pricing import Price
 from pgbill.taxrate import TaxRate
+from pgbill.terms import plain
 
-_FIXED = ("seller", "currency", "model", "timing", "meter")
-_LOOSE = ("unit_code", "tax_class", "revenue_account", "line_texts")
+# How usage was counted.
+_COUNTED = (
+    *("unit_code", "aggregation", "unique_dimension", "quantity_digits"),
+    "quantity_rounding",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +44,21 @@ class StoredSeries:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the database has; of zones, those that the file names and that exist."""
+    """What the database has; of zones, those that the file names and that exist.
+
+    Attributes:
+        billed_until: Of prices that get a version: from when on nothing is billed.
+    """
 
     today: date
     currencies: set[str]
     zones: set[str]
     sellers: dict[str, dict[str, object]]
+    policies: dict[str, Policy]
     series: list[StoredSeries]
     meters: dict[str, Meter]
     prices: dict[str, Price]
+    billed_until: dict[str, date]
     tax_rates: list[TaxRate]
 
 
@@ -83,6 +94,7 @@ def _sellers(declared: Declaration, stored: Stored) -> Iterator[Change]:
                 old, new = known.get(name), seller.columns[name]
                 if old != new:
                     yield Change("seller", key, "changed", _from_to(name, old, new))
+        yield from _policy(seller, stored.policies.get(key))
         yield from _series(declared.places, f"{place}.number_series", seller, stored)
 
 
@@ -90,10 +102,21 @@ def _check_seller(places: Places, place: str, seller: Seller, stored: Stored) ->
     zone = seller.columns["zone"]
     if zone not in stored.zones:
         places.add(f"{place}.zone", f"there is no time zone {zone}")
-    named = [seller.columns["home_currency"], *seller.columns["bank_accounts"]]
+    named = [
+        seller.columns["home_currency"],
+        *seller.columns["bank_accounts"],
+        *seller.policy.minimum_invoice,
+    ]
     for currency in dict.fromkeys(named):
         if currency not in stored.currencies:
             places.add(place, f"there is no currency {currency}")
+
+
+def _policy(seller: Seller, known: Policy | None) -> Iterator[Change]:
+    change = "added" if known is None else "changed"
+    for name, old, new in (known or policy.DEFAULT).differences(seller.policy):
+        detail = f"{name}: {new}" if known is None else f"{name}: {old} → {new}"
+        yield Change("policy", seller.key, change, detail)
 
 
 def _series(
@@ -131,12 +154,11 @@ def _meters(declared: Declaration, stored: Stored) -> Iterator[Change]:
         if known is None:
             yield Change("meter", key, "added", meter.name)
             continue
-        if meter.unit_code != known.unit_code:
-            declared.places.add(
-                f"meters.{key}.unit_code",
-                f"it is {known.unit_code}, in which usage was counted: make another"
-                " meter",
-            )
+        for name in _COUNTED:
+            old = getattr(known, name)
+            if old != getattr(meter, name):
+                reason = f"it is {plain(old)}, and usage was counted so: make another"
+                declared.places.add(f"meters.{key}.{name}", f"{reason} meter")
         if meter.name != known.name:
             detail = _from_to("name", known.name, meter.name)
             yield Change("meter", key, "changed", detail)
@@ -148,9 +170,14 @@ def _prices(declared: Declaration, stored: Stored) -> Iterator[Change]:
         _check_price(place, price, declared, stored)
         known = stored.prices.get(key)
         if known is None:
-            yield Change("price", key, "added", _amounts_of(price))
-        else:
-            yield from _changed_price(declared.places, place, price, known)
+            for change, detail in repricing.added(price):
+                yield Change("price", key, change, detail)
+            continue
+        for name, old, new in repricing.loose(price, known):
+            yield Change("price", key, "changed", _from_to(name, old, new))
+        until = stored.billed_until.get(key)
+        for detail in repricing.grown(declared.places, place, price, known, until):
+            yield Change("price", key, "new version", detail)
 
 
 def _check_price(
@@ -162,43 +189,14 @@ def _check_price(
         declared.places.add(
             f"{place}.currency", f"there is no currency {price.currency}"
         )
-    if price.meter and price.meter not in (
-        stored.meters.keys() | declared.named["meters"]
-    ):
+    if not price.meter:
+        return
+    if price.meter not in stored.meters.keys() | declared.named["meters"]:
         declared.places.add(f"{place}.meter", f"there is no meter {price.meter}")
-
-
-def _changed_price(
-    places: Places, place: str, price: Price, known: Price
-) -> Iterator[Change]:
-    for name in _FIXED:
-        old, new = getattr(known, name), getattr(price, name)
-        if old != new:
-            places.add(
-                f"{place}.{name}",
-                f"it is {old or 'none'}, and a price is never edited: make another"
-                " price",
-            )
-    for name in _LOOSE:
-        old, new = getattr(known, name), getattr(price, name)
-        if old != new:
-            yield Change("price", price.key, "changed", _from_to(name, old, new))
-    for begins_on, amount in sorted(price.amounts.items()):
-        old = known.amounts.get(begins_on)
-        if old is None:
-            detail = f"{amount} {price.currency} from {begins_on}"
-            yield Change("price", price.key, "new version", detail)
-        elif old != amount:
-            places.add(
-                f"{place}.versions",
-                f"the version from {begins_on} is {old:f}, and a price is never"
-                " edited: add a version with another begins_on",
-            )
-
-
-def _amounts_of(price: Price) -> str:
-    amounts = sorted(price.amounts.items())
-    return ", ".join(f"{amount} {price.currency} from {on}" for on, amount in amounts)
+    meter = declared.meters.get(price.meter) or stored.meters.get(price.meter)
+    if meter and price.model == "percentage" and meter.aggregation != "sum":
+        reason = "a percentage is of the amount of each record, so its meter is a sum"
+        declared.places.add(f"{place}.meter", f"{reason}, not a {meter.aggregation}")
 
 
 def _tax_rates(declared: Declaration, stored: Stored) -> Iterator[Change]:
@@ -206,8 +204,7 @@ def _tax_rates(declared: Declaration, stored: Stored) -> Iterator[Change]:
     for place, rate in declared.tax_rates:
         known = by_begin.get((rate.scope, rate.begins_on))
         if known is None:
-            detail = f"{rate.category} {rate.rate} %"
-            yield Change("tax rate", str(rate), "added", detail)
+            yield Change("tax rate", str(rate), "added", rate.percentage)
         elif known != rate:
             _check_tax_rate(declared.places, place, rate, known, today=stored.today)
             yield from _changed_tax_rate(rate, known)
@@ -217,21 +214,19 @@ def _tax_rates(declared: Declaration, stored: Stored) -> Iterator[Change]:
 def _check_tax_rate(
     places: Places, place: str, rate: TaxRate, known: TaxRate, *, today: date
 ) -> None:
-    old, new = (known.category, known.rate), (rate.category, rate.rate)
-    if old != new and known.begins_on <= today:
+    if known.terms != rate.terms and known.begins_on <= today:
         places.add(
             place,
-            f"{rate}, is {known.category} {known.rate:f} %, and has begun: end it, and"
-            " add another",
+            f"{rate}, is {known.percentage}, and has begun: end it, and add another",
         )
     if known.ends_on and known.ends_on != rate.ends_on and known.ends_on <= today:
         places.add(place, f"{rate}, has ended on {known.ends_on}: add another")
 
 
 def _changed_tax_rate(rate: TaxRate, known: TaxRate) -> Iterator[Change]:
-    old, new = f"{known.category} {known.rate:f} %", f"{rate.category} {rate.rate:f} %"
-    if (known.category, known.rate) != (rate.category, rate.rate):
-        yield Change("tax rate", str(rate), "changed", f"{old} → {new}")
+    if known.terms != rate.terms:
+        detail = f"{known.percentage} → {rate.percentage}"
+        yield Change("tax rate", str(rate), "changed", detail)
     for name in ("ends_on", "legal_text"):
         before, after = getattr(known, name), getattr(rate, name)
         if before != after:

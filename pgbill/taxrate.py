@@ -18,11 +18,15 @@ from pgbill.field import COUNTRY, Field, Places
 _WITHOUT_TAX = ("Z", "E", "AE", "K", "G", "O")
 _WITH_REASON = ("E", "AE", "K", "G", "O")
 _PERCENT = 100
+_COMPONENT_COUNTS = (2, 3)
 
 
 @dataclass(frozen=True, slots=True)
 class TaxRate:
-    """A tax rate over a range of days; none that it ends on: it holds on."""
+    """A tax rate over a range of days; none that it ends on: it holds on.
+
+    Several taxes on the same amount, none on another, are one rate with components.
+    """
 
     seller_country: str
     buyer_country: str
@@ -32,7 +36,19 @@ class TaxRate:
     ends_on: date | None
     category: str
     rate: Decimal
+    components: list[Decimal] | None
     legal_text: str | None
+
+    @property
+    def terms(self) -> tuple[str, Decimal, list[Decimal] | None]:
+        """What does not change once it has begun."""
+        return self.category, self.rate, self.components
+
+    @property
+    def percentage(self) -> str:
+        """Category and rate, as a person reads them; several taxes one by one."""
+        parts = " + ".join(f"{each:f}" for each in self.components or [])
+        return f"{self.category} {self.rate:f} %{f' ({parts})' if parts else ''}"
 
     @property
     def scope(self) -> tuple[str, str, str, str]:
@@ -58,6 +74,16 @@ class TaxRate:
         )
 
 
+def _percentages(value: object) -> list[Decimal]:
+    listed = cast("list[object]", value) if isinstance(value, list) else [value]
+    if isinstance(value, list) and len(listed) not in _COMPONENT_COUNTS:
+        raise ValueError("an array holds the rates of two or three taxes")
+    percentages = [field.decimal(each) for each in listed]
+    if sum(percentages) > _PERCENT:
+        raise ValueError(f"{sum(percentages):f} is more than 100 percent")
+    return percentages
+
+
 _STATUS = field.one_of("business", "consumer")
 _CATEGORY = field.one_of("S", "Z", "E", "AE", "K", "G", "O", "L", "M", "B")
 _TAX_RATE = (
@@ -66,7 +92,7 @@ _TAX_RATE = (
     Field("buyer_status", field.many(_STATUS), is_required=True),
     Field("tax_class", field.many(field.text), is_required=True),
     Field("category", _CATEGORY, is_required=True),
-    Field("rate", field.decimal, is_required=True),
+    Field("rate", _percentages, is_required=True),
     Field("begins_on", field.day, is_required=True),
     Field("ends_on", field.day),
     Field("legal_text", field.text),
@@ -83,6 +109,9 @@ def read(places: Places, given: object) -> Iterator[tuple[str, TaxRate]]:
         values = places.table(place, each, _TAX_RATE)
         if values is None:
             continue
+        percentages = values.pop("rate")
+        values["rate"] = sum(percentages, Decimal(0))
+        values["components"] = percentages if len(percentages) > 1 else None
         _check(places, place, values)
         names = ("buyer_country", "buyer_status", "tax_class")
         for scope in product(*(values[name] for name in names)):
@@ -91,9 +120,7 @@ def read(places: Places, given: object) -> Iterator[tuple[str, TaxRate]]:
 
 def _check(places: Places, place: str, values: dict[str, Any]) -> None:
     category = values["category"]
-    if values["rate"] > _PERCENT:
-        places.add(f"{place}.rate", f"{values['rate']} is more than 100 percent")
-    if category in _WITHOUT_TAX and values["rate"]:
+    if category in _WITHOUT_TAX and (values["rate"] or values["components"]):
         places.add(f"{place}.rate", f"category {category} has the rate 0")
     if category in _WITH_REASON and not values["legal_text"]:
         places.add(

@@ -22,6 +22,12 @@ SELECT seller.key, to_jsonb(seller) AS content
 FROM pgbill.seller
 ORDER BY seller.key;
 
+-- name: policies
+SELECT seller.key, to_jsonb(policy) - 'policy_id' AS columns
+FROM pgbill.seller
+INNER JOIN pgbill.policy USING (policy_id)
+ORDER BY seller.key;
+
 -- name: series
 SELECT
     seller.key AS seller,
@@ -35,31 +41,16 @@ INNER JOIN pgbill.seller USING (seller_id)
 ORDER BY number_series.series_id;
 
 -- name: meters
-SELECT meter.key, meter.unit_code, meter.name
+SELECT
+    meter.key,
+    meter.unit_code,
+    meter.name,
+    meter.aggregation,
+    meter.unique_dimension,
+    meter.quantity_digits,
+    meter.quantity_rounding
 FROM pgbill.meter
 ORDER BY meter.key;
-
--- name: prices
-SELECT
-    price.key,
-    seller.key AS seller,
-    price.currency,
-    price.model,
-    price.timing,
-    meter.key AS meter,
-    price.unit_code,
-    price.tax_class,
-    price.revenue_account,
-    price.line_texts,
-    (
-        SELECT jsonb_object_agg(price_tier.begins_on, price_tier.unit_amount::text)
-        FROM pgbill.price_tier
-        WHERE price_tier.price_id = price.price_id AND price_tier.tier_no = 1
-    ) AS amounts
-FROM pgbill.price
-INNER JOIN pgbill.seller USING (seller_id)
-LEFT JOIN pgbill.meter USING (meter_id)
-ORDER BY price.key;
 
 -- name: tax_rates
 SELECT
@@ -71,22 +62,47 @@ SELECT
     upper(tax_rate.valid_period) AS ends_on,
     tax_rate.category,
     tax_rate.rate,
+    tax_rate.components,
     tax_rate.legal_text
 FROM pgbill.tax_rate
 ORDER BY tax_rate.tax_rate_id;
+
+-- name: add_policy
+INSERT INTO pgbill.policy (
+    line_rounding, tax_rounding_scope, tax_rounding, proration, unused_advance,
+    zero_invoice, negative_total, minimum_invoice
+)
+VALUES (
+    :line_rounding, :tax_rounding_scope, :tax_rounding, :proration, :unused_advance,
+    :zero_invoice, :negative_total, :minimum_invoice
+)
+ON CONFLICT DO NOTHING;
+
+-- name: find_policy
+SELECT policy.policy_id
+FROM pgbill.policy
+WHERE policy.line_rounding = :line_rounding
+    AND policy.tax_rounding_scope = :tax_rounding_scope
+    AND policy.tax_rounding = :tax_rounding
+    AND policy.proration = :proration
+    AND policy.unused_advance = :unused_advance
+    AND policy.zero_invoice = :zero_invoice
+    AND policy.negative_total = :negative_total
+    AND policy.minimum_invoice = :minimum_invoice;
 
 -- name: write_seller
 INSERT INTO pgbill.seller (
     key, legal_name, street, street_2, postal_code, city, region, country, vat_id,
     tax_number, register_entry, contact_name, contact_email, contact_phone, bank_accounts,
-    legal_footers, home_currency, zone, mail_from
+    legal_footers, home_currency, zone, mail_from, policy_id
 )
 SELECT
     declared.key, declared.legal_name, declared.street, declared.street_2,
     declared.postal_code, declared.city, declared.region, declared.country, declared.vat_id,
     declared.tax_number, declared.register_entry, declared.contact_name,
     declared.contact_email, declared.contact_phone, declared.bank_accounts,
-    declared.legal_footers, declared.home_currency, declared.zone, declared.mail_from
+    declared.legal_footers, declared.home_currency, declared.zone, declared.mail_from,
+    declared.policy_id
 FROM jsonb_populate_record(NULL::pgbill.seller, :content) AS declared
 ON CONFLICT (key) DO UPDATE
 SET
@@ -107,7 +123,8 @@ SET
     legal_footers = excluded.legal_footers,
     home_currency = excluded.home_currency,
     zone = excluded.zone,
-    mail_from = excluded.mail_from;
+    mail_from = excluded.mail_from,
+    policy_id = excluded.policy_id;
 
 -- name: write_series
 -- Touches no row if its prefix has meanwhile issued a number.
@@ -120,42 +137,15 @@ SET prefix = excluded.prefix, digits = excluded.digits
 WHERE number_series.prefix = excluded.prefix OR number_series.last_number = 0;
 
 -- name: write_meter
-INSERT INTO pgbill.meter (key, unit_code, name)
-VALUES (:key, :unit_code, :name)
+INSERT INTO pgbill.meter (
+    key, unit_code, name, aggregation, unique_dimension, quantity_digits, quantity_rounding
+)
+VALUES (
+    :key, :unit_code, :name, :aggregation, :unique_dimension, :quantity_digits,
+    :quantity_rounding
+)
 ON CONFLICT (key) DO UPDATE
 SET name = excluded.name;
-
--- name: write_price
-INSERT INTO pgbill.price (
-    key, seller_id, currency, model, timing, meter_id, unit_code, tax_class,
-    revenue_account, line_texts
-)
-SELECT
-    :key, seller.seller_id, :currency, :model, :timing, meter.meter_id, :unit_code,
-    :tax_class, :revenue_account, :line_texts
-FROM pgbill.seller
-LEFT JOIN pgbill.meter ON meter.key = :meter
-WHERE seller.key = :seller
-ON CONFLICT (key) DO UPDATE
-SET
-    unit_code = excluded.unit_code,
-    tax_class = excluded.tax_class,
-    revenue_account = excluded.revenue_account,
-    line_texts = excluded.line_texts;
-
--- name: write_version
-WITH version AS (
-    INSERT INTO pgbill.price_version (price_id, begins_on)
-    SELECT price.price_id, :begins_on
-    FROM pgbill.price
-    WHERE price.key = :key
-    RETURNING price_version.price_id, price_version.begins_on
-)
-
-INSERT INTO pgbill.price_tier (price_id, begins_on, tier_no, unit_amount)
-SELECT version.price_id, version.begins_on, 1, :amount
-FROM version
-RETURNING price_tier.price_id;
 
 -- name: change_tax_rate
 UPDATE pgbill.tax_rate
@@ -163,6 +153,7 @@ SET
     valid_period = daterange(:begins_on, :ends_on),
     category = :category,
     rate = :rate,
+    components = :components,
     legal_text = :legal_text
 WHERE tax_rate.seller_country = :seller_country
     AND tax_rate.buyer_country = :buyer_country
@@ -172,10 +163,10 @@ WHERE tax_rate.seller_country = :seller_country
 
 -- name: add_tax_rate
 INSERT INTO pgbill.tax_rate (
-    seller_country, buyer_country, buyer_status, tax_class, category, rate, valid_period,
-    legal_text
+    seller_country, buyer_country, buyer_status, tax_class, category, rate, components,
+    valid_period, legal_text
 )
 VALUES (
     :seller_country, :buyer_country, :buyer_status, :tax_class, :category, :rate,
-    daterange(:begins_on, :ends_on), :legal_text
+    :components, daterange(:begins_on, :ends_on), :legal_text
 );

@@ -293,8 +293,9 @@ def test_what_may_change_changes(
             ("prices", "fee", "versions", 0, "amount"),
             "9.95",
             (
-                "prices.fee.versions: the version from 2026-01-01 is 9.90, and a price"
-                " is never edited: add a version with another begins_on"
+                "prices.fee.versions[1].amount: it is 9.90 in the version from"
+                " 2026-01-01, and a price is never edited: add a version with another"
+                " begins_on"
             ),
         ),
         (
@@ -324,7 +325,7 @@ def test_what_may_change_changes(
         (
             ("meters", "gb", "unit_code"),
             "C62",
-            ("meters.gb.unit_code: it is E34, in which usage was counted: make another"
+            ("meters.gb.unit_code: it is E34, and usage was counted so: make another"
             " meter"),
         ),
         (
