@@ -37,6 +37,8 @@ class Listed:
     net_amount: Decimal
     tax_amount: Decimal
     gross_amount: Decimal
+    prepaid_amount: Decimal
+    payable_amount: Decimal
     currency: str
     run_id: int | None
 
@@ -67,6 +69,8 @@ class Header:
     net_amount: Decimal
     tax_amount: Decimal
     gross_amount: Decimal
+    prepaid_amount: Decimal
+    payable_amount: Decimal
     run_id: int | None
     fencing_token: int
     cancellation_reason: str | None
@@ -81,10 +85,15 @@ class Line:
     description: str
     quantity: Decimal
     unit_code: str
-    unit_amount: Decimal
-    part_days: int | None
-    """Prorated, the line is for so many of `whole_days`; otherwise both are none."""
-    whole_days: int | None
+    unit_amount: Decimal | None
+    """None if the quantity is not priced by one amount, but by tiers and the like."""
+    part: Decimal | None
+    """Prorated, the line is for so much of `whole`; otherwise both are none."""
+    whole: Decimal | None
+    discount_amount: Decimal
+    discounts: list[dict[str, str]] | None
+    tax_included_amount: Decimal | None
+    """What is priced and discounted, where the price includes tax; else none."""
     net_amount: Decimal
     tax_category: str
     tax_rate: Decimal

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgbill.cli import output, rows
+from pgbill.cli import output, rows, sheet
 
 if TYPE_CHECKING:
     from pgbill.invoice import Document
@@ -24,20 +24,9 @@ _LIST = {
     "issued_on": "issued",
     "payable_on": "payable",
     "gross_amount": "gross",
+    "payable_amount": "to pay",
     "currency": "currency",
 }
-_LINES = {
-    "line_no": "line",
-    "description": "description",
-    "service_from": "from",
-    "service_until": "until",
-    "quantity": "quantity",
-    "unit_amount": "unit amount",
-    "days": "days",
-    "net_amount": "net",
-    "tax": "tax",
-}
-_TAXES = {"tax": "tax", "taxable_amount": "of", "tax_amount": "amount"}
 _DELIVERIES = {
     "message_id": "message",
     "address": "to",
@@ -124,42 +113,20 @@ def _print(document: "Document") -> None:
         "payable": head.payable_on,
         "run": head.run_id,
     }
-    output.table(
-        [{"name": k, "value": v} for k, v in facts.items() if v is not None],
-        {"name": "", "value": ""},
-    )
+    sheet.facts(facts)
     output.line("")
-    _print_lines(document)
+    sheet.lines(rows.of(document.lines))
     output.line("")
-    output.table([_with_tax(row) for row in rows.of(document.taxes)], _TAXES)
-    for text in dict.fromkeys(each.legal_text for each in document.taxes):
-        if text:
-            output.line(text)
+    sheet.taxes(rows.of(document.taxes))
     output.line("")
     totals = {
         "net": head.net_amount,
         "tax": head.tax_amount,
         "gross": head.gross_amount,
     }
-    output.table(
-        [{"name": k, "value": v, "unit": head.currency} for k, v in totals.items()],
-        {"name": "", "value": "", "unit": ""},
-    )
+    if head.prepaid_amount:
+        totals["prepaid credit"] = -head.prepaid_amount
+        totals["payable"] = head.payable_amount
+    sheet.totals(totals, head.currency)
     output.line("")
     output.table(rows.of(document.deliveries), _DELIVERIES)
-
-
-def _print_lines(document: "Document") -> None:
-    """Print the lines; the days that they are for only if one of them is prorated."""
-    lines = [_with_tax(row) for row in rows.of(document.lines)]
-    columns = dict(_LINES)
-    if all(row["part_days"] is None for row in lines):
-        del columns["days"]
-    for row in lines:
-        if row["part_days"] is not None:
-            row["days"] = f"{row['part_days']}/{row['whole_days']}"
-    output.table(lines, columns)
-
-
-def _with_tax(row: dict[str, object]) -> dict[str, object]:
-    return {**row, "tax": f"{row['tax_category']} {row['tax_rate']} %"}

@@ -15,6 +15,8 @@ SELECT
     invoice_overview.net_amount,
     invoice_overview.tax_amount,
     invoice_overview.gross_amount,
+    invoice_overview.prepaid_amount,
+    invoice_overview.payable_amount,
     invoice_overview.currency,
     invoice_overview.run_id
 FROM pgbill.invoice_overview
@@ -62,6 +64,8 @@ SELECT
     invoice_overview.net_amount,
     invoice_overview.tax_amount,
     invoice_overview.gross_amount,
+    invoice_overview.prepaid_amount,
+    invoice_overview.payable_amount,
     invoice_overview.run_id,
     invoice_overview.fencing_token,
     invoice_overview.cancellation_reason
@@ -84,8 +88,29 @@ SELECT
     invoice_line.quantity,
     invoice_line.unit_code,
     invoice_line.unit_amount,
-    (invoice_line.rating_input ->> 'part_days')::integer AS part_days,
-    (invoice_line.rating_input ->> 'whole_days')::integer AS whole_days,
+    -- The first lines were written with other names.
+    coalesce(
+        invoice_line.rating_input ->> 'part', invoice_line.rating_input ->> 'part_days'
+    )::numeric AS part,
+    coalesce(
+        invoice_line.rating_input ->> 'whole', invoice_line.rating_input ->> 'whole_days'
+    )::numeric AS whole,
+    invoice_line.discount_amount,
+    (
+        -- Amounts as text: the driver would make floats of them.
+        SELECT
+            jsonb_agg(
+                jsonb_build_object(
+                    'key', discount.content ->> 'key',
+                    'text', discount.content ->> 'text',
+                    'amount', discount.content ->> 'amount'
+                )
+                ORDER BY discount.rank
+            )
+        FROM jsonb_array_elements(invoice_line.discounts)
+            WITH ORDINALITY AS discount (content, rank)
+    ) AS discounts,
+    invoice_line.tax_included_amount,
     invoice_line.net_amount,
     invoice_line.tax_category,
     invoice_line.tax_rate,

@@ -22,6 +22,8 @@ SELECT
     invoice.net_amount,
     invoice.tax_amount,
     invoice.gross_amount,
+    invoice.prepaid_amount,
+    invoice.payable_amount,
     invoice.language,
     invoice.delivery_channel,
     invoice.recipients,
@@ -63,5 +65,7 @@ COMMENT ON COLUMN pgbill.invoice_overview.state IS
 'issued, or cancelled by a credit note; the invoice itself never changes.';
 COMMENT ON COLUMN pgbill.invoice_overview.buyer_name IS 'As printed: that of the time of issue.';
 COMMENT ON COLUMN pgbill.invoice_overview.seller_name IS 'As printed: that of the time of issue.';
+COMMENT ON COLUMN pgbill.invoice_overview.payable_amount IS
+'Gross, less what prepaid credit has paid; below zero it is in the buyer''s favour.';
 COMMENT ON COLUMN pgbill.invoice_overview.number_text IS
 'Null only if P5 is broken: see pgbill_audit.p5_invoice_without_number.';
