@@ -66,7 +66,9 @@ class Breakdown:
 def read(rating_input: str) -> Breakdown:
     """Read a rating input, which is JSON; what it does not say is not there."""
     given: _Given = json.loads(rating_input, parse_float=Decimal, parse_int=Decimal)
-    has_terms = any(given.get(name) is not None for name in _TERMS)
+    has_terms = given.get("model") == "unused_advance" or any(
+        given.get(name) is not None for name in _TERMS
+    )
     with localcontext(prec=_PRECISION):
         return Breakdown(
             terms=list(_terms(given, given)) if has_terms else [],
@@ -86,8 +88,10 @@ def _terms(given: _Given, measure: _Given) -> Iterator[Term]:
     quantity = _counted(given, measure)
     is_share = given.get("model") == "graduated_percentage"
     tiers: list[_Given] | None = given.get("tiers")
-    if tiers is None:
-        yield Term(given["unit_amount"], None if quantity == 1 else quantity)
+    if tiers is None and abs(quantity) == 1:
+        yield Term(given["unit_amount"] * quantity)
+    elif tiers is None:
+        yield Term(given["unit_amount"], quantity)
     elif quantity or given.get("bills_zero"):
         is_volume = given.get("model") in {"volume", "stairstep"}
         parts = _volume(quantity, tiers) if is_volume else _graduated(quantity, tiers)

@@ -63,7 +63,6 @@ class Line:
     """None if the quantity is not priced by one amount; see `rating_input`."""
     net_amount: Decimal
     discount_amount: Decimal
-    discount_keys: list[str]
     discount_texts: list[str]
     discount_amounts: list[Decimal]
     tax_included_amount: Decimal | None

@@ -7,6 +7,7 @@ line says what the amount is the sum of. A price with tax included is shown with
 and says so.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -39,36 +40,19 @@ class Item:
     discounts: list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Remarks:
-    """What has to be said of each line, since it is not the same for all."""
-
-    tax: bool
-    tax_included: bool
-
-
-def remarks_for(lines: list[Line]) -> Remarks:
-    """Return what differs from line to line."""
-    return Remarks(
-        tax=len({(each.tax_category, each.tax_rate) for each in lines}) > 1,
-        tax_included=any(each.tax_included_amount is not None for each in lines)
-        and any(each.tax_included_amount is None for each in lines),
-    )
-
-
-def of(line: Line, figures: Figures, remarks: Remarks) -> Item:
-    """Write out a line."""
+def of(line: Line, figures: Figures, *, says_tax: bool) -> Item:
+    """Write out a line, with its tax if that is not the same for all lines."""
     words, parts = figures.words, breakdown.read(line.rating_input)
     priced = _priced(line)
     price = "" if parts.terms else _price(line, figures, is_negative=priced < 0)
     return Item(
         description=line.description,
         service=words.period(line.service_from_on, line.service_through_on),
-        notes=list(_notes(line, figures, remarks)),
+        notes=list(_notes(line, figures, says_tax=says_tax)),
         quantity=words.number(line.quantity),
         unit=words.unit(line.unit_code),
         price=price,
-        price_notes=list(_price_notes(parts, figures)) if price else [],
+        price_notes=list(_factors(parts, figures)) if price else [],
         breakdown="" if price else _sum(parts, figures, is_negative=priced < 0),
         amount=figures.amount(priced),
         discounts=list(_discounts(line, figures)),
@@ -92,12 +76,10 @@ def _priced(line: Line) -> Decimal:
     return amount + line.discount_amount
 
 
-def _notes(line: Line, figures: Figures, remarks: Remarks) -> Iterator[str]:
+def _notes(line: Line, figures: Figures, *, says_tax: bool) -> Iterator[str]:
     words = figures.words
     if line.kind == "late_usage":
         yield words.texts["late"]
-    elif line.kind == "minimum":
-        yield words.texts["minimum"]
     elif line.kind == "unused_advance" and line.credited_number:
         yield words.say("unused_of", number=line.credited_number)
     elif line.kind == "unused_advance":
@@ -105,13 +87,11 @@ def _notes(line: Line, figures: Figures, remarks: Remarks) -> Iterator[str]:
     for name in _REFERENCES:
         if value := getattr(line, name):
             yield words.say(name, value=value)
-    if remarks.tax:
+    if says_tax:
         yield figures.tax(line.tax_category, line.tax_rate)
-    if remarks.tax_included and line.tax_included_amount is not None:
-        yield words.say("with_tax", tax=figures.tax_name(line.tax_category))
 
 
-def _price_notes(parts: Breakdown, figures: Figures) -> Iterator[str]:
+def _factors(parts: Breakdown, figures: Figures) -> Iterator[str]:
     """Say for how many units a price is, and for which part of a period."""
     words = figures.words
     if parts.per_quantity != 1:
@@ -123,14 +103,16 @@ def _price_notes(parts: Breakdown, figures: Figures) -> Iterator[str]:
 def _part(part: Decimal, whole: Decimal, figures: Figures) -> str:
     """Write which part of a period is billed, in a unit that people count in."""
     words = figures.words
-    if whole == 1:
-        return words.number(part)
     for unit, seconds in (("part", _DAY), ("part_hours", _HOUR), ("part_seconds", 1)):
         # No period of days has so many.
         if whole >= _WEEK and part % seconds == whole % seconds == 0:
             return words.part(unit, part / seconds, whole / seconds)
-    is_of_one = part <= whole <= _LONGEST
-    return words.part("part" if is_of_one else "parts", part, whole)
+    if part <= whole <= _LONGEST:
+        return words.part("part", part, whole)
+    divisor = math.gcd(int(part), int(whole))
+    if divisor == whole:
+        return words.number(part / divisor)
+    return words.part("parts", part / divisor, whole / divisor)
 
 
 def _sum(parts: Breakdown, figures: Figures, *, is_negative: bool) -> str:
@@ -138,7 +120,7 @@ def _sum(parts: Breakdown, figures: Figures, *, is_negative: bool) -> str:
     written = _terms(parts.terms, figures)
     if not written:
         return ""
-    factors = " ".join(_price_notes(parts, figures))
+    factors = " ".join(_factors(parts, figures))
     minus = f"{written} {_MINUS} ({_terms(parts.before, figures)})"
     if parts.before:
         written = minus
@@ -175,12 +157,10 @@ def _term(term: Term, figures: Figures) -> str:
 def _discounts(line: Line, figures: Figures) -> Iterator[tuple[str, str]]:
     """Return what was taken off, as it stands in the column of amounts."""
     texts = figures.words.texts
-    rows = zip(
-        line.discount_keys, line.discount_texts, line.discount_amounts, strict=True
-    )
-    for key, text, amount in rows:
-        default = "maximum" if key == "maximum" else "deduction"
-        yield text or texts[default], figures.amount(amount.copy_negate())
-    if not line.discount_keys and line.discount_amount:
-        default = "deduction" if line.discount_amount > 0 else "surcharge"
-        yield texts[default], figures.amount(line.discount_amount.copy_negate())
+    taken = zip(line.discount_texts, line.discount_amounts, strict=True)
+    for text, amount in taken:
+        yield text, figures.amount(amount.copy_negate())
+    if not line.discount_texts and line.discount_amount:
+        # An allowance of a charge, or a surcharge, has no text of its own.
+        text = "deduction" if line.discount_amount > 0 else "surcharge"
+        yield texts[text], figures.amount(line.discount_amount.copy_negate())

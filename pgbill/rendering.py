@@ -136,13 +136,15 @@ def _facts(document: Document, words: Wording) -> Iterator[tuple[str, str]]:
 def _lines(document: Document, words: Wording) -> dict[str, object]:
     """Return the lines, and the heading of their amounts."""
     lines, figure = document.lines, figures.of(document.invoice, words)
-    remarks = item.remarks_for(lines)
+    taxes = {(each.tax_category, each.tax_rate) for each in lines}
+    says_tax = len(taxes) > 1
     heading = words.texts["amount"]
-    if lines and all(each.tax_included_amount is not None for each in lines):
+    # All of them are, or none.
+    if any(each.tax_included_amount is not None for each in lines):
         tax = figure.tax_name(lines[0].tax_category)
         heading = words.say("amount_with_tax", tax=tax)
     return {
-        "lines": [item.of(each, figure, remarks) for each in lines],
+        "lines": [item.of(each, figure, says_tax=says_tax) for each in lines],
         "amount_heading": heading,
     }
 

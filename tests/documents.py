@@ -47,7 +47,6 @@ def line(**columns: Any) -> Line:  # noqa: ANN401
         unit_amount=Decimal("617.25"),
         net_amount=Decimal("1234.50"),
         discount_amount=Decimal(0),
-        discount_keys=[],
         discount_texts=[],
         discount_amounts=[],
         tax_included_amount=None,

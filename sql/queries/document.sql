@@ -79,7 +79,6 @@ SELECT
     line.unit_amount,
     line.net_amount,
     line.discount_amount,
-    taken.discount_keys,
     taken.discount_texts,
     taken.discount_amounts,
     line.tax_included_amount,
@@ -95,11 +94,8 @@ SELECT
 FROM pgbill.invoice_line AS line
 CROSS JOIN LATERAL (
     SELECT
-        coalesce(array_agg(discount.content ->> 'key' ORDER BY discount.rank), '{}')
-            AS discount_keys,
-        coalesce(
-            array_agg(coalesce(discount.content ->> 'text', '') ORDER BY discount.rank), '{}'
-        ) AS discount_texts,
+        coalesce(array_agg(discount.content ->> 'text' ORDER BY discount.rank), '{}')
+            AS discount_texts,
         coalesce(
             array_agg((discount.content ->> 'amount')::numeric ORDER BY discount.rank), '{}'
         ) AS discount_amounts
