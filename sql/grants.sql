@@ -60,5 +60,11 @@ pgbill.boundary_number,
 pgbill.local_midnight,
 pgbill.bucket_of,
 pgbill.price,
-pgbill.price_of
+pgbill.value_of,
+pgbill.tiered,
+pgbill.rounded,
+pgbill.rounded_quantity,
+pgbill.measured,
+pgbill.taxes_of,
+pgbill.tax_of
 TO pgbill_reader;

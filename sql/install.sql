@@ -2,13 +2,24 @@
 -- list after the migrations, and so does psql: psql -f sql/install.sql as pgbill_owner.
 
 -- Functions: what a function calls comes before it.
+\ir functions/rounded.sql
 \ir functions/boundary.sql
 \ir functions/boundary_number.sql
 \ir functions/local_midnight.sql
 \ir functions/local_day.sql
+\ir functions/instant_within.sql
+\ir functions/proration.sql
+\ir functions/share.sql
+\ir functions/periods_between.sql
 \ir functions/bucket_of.sql
-\ir functions/price_of.sql
+\ir functions/tiered.sql
+\ir functions/value_of.sql
 \ir functions/price.sql
+\ir functions/rounded_quantity.sql
+\ir functions/measured.sql
+\ir functions/measured_records.sql
+\ir functions/measured_late.sql
+\ir functions/measured_parts.sql
 \ir functions/payable_on.sql
 \ir functions/buyer_snapshot.sql
 \ir functions/park_exhausted.sql
@@ -20,9 +31,35 @@
 \ir functions/unpark.sql
 \ir functions/revoke_leases.sql
 \ir functions/due_buckets.sql
+\ir functions/is_billed_in_advance.sql
+\ir functions/is_charge_billed.sql
+\ir functions/service_parts.sql
+\ir functions/unused_advances.sql
+\ir functions/word.sql
+\ir functions/spread.sql
+\ir functions/take_off.sql
+\ir functions/spend_limit.sql
+\ir functions/line_of_minimum.sql
+\ir functions/limited_prices.sql
+
+-- The lines that hold, which rating looks back at.
+\ir views/billed_line.sql
+
+\ir functions/spent_before.sql
+\ir functions/limited_subscriptions.sql
+\ir functions/discount_used.sql
+\ir functions/discounted.sql
+\ir functions/adjusted.sql
 \ir functions/rate.sql
 \ir functions/draw_numbers.sql
+\ir functions/tax_of.sql
 \ir functions/taxes_of.sql
+\ir functions/without_tax.sql
+\ir functions/closing_outcome.sql
+\ir functions/lines_to_issue.sql
+\ir functions/prepaid_left.sql
+\ir functions/prepaid_for.sql
+\ir functions/apply_prepaid.sql
 \ir functions/issue.sql
 \ir functions/bill.sql
 \ir functions/rate_and_question.sql
@@ -50,6 +87,7 @@
 \ir triggers/create_lease.sql
 \ir triggers/fence.sql
 \ir triggers/freeze.sql
+\ir triggers/limit_prepaid.sql
 \ir triggers/record_lease.sql
 \ir triggers/keep_in_digest.sql
 \ir triggers/take_seller_snapshot.sql
@@ -88,9 +126,12 @@
 \ir audits/p7_attempt_after_unknown_outcome.sql
 \ir audits/p7_message_closed_early.sql
 \ir audits/p7_sent_after_accepted.sql
+\ir audits/charge_billed_twice.sql
+\ir audits/charge_not_billed.sql
 \ir audits/lease_due_on_wrong.sql
 \ir audits/lease_event_missing.sql
 \ir audits/lines_differ_from_total.sql
+\ir audits/prepaid_overspent.sql
 \ir audits/price_differs.sql
 \ir audits/tax_differs_from_lines.sql
 

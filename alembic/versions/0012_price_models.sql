@@ -150,3 +150,7 @@ CHECK (
 
 COMMENT ON COLUMN pgbill.tax_rate.components IS
 'Several taxes on the same amount, none on another; null: it is one tax.';
+
+-- pgbill.price does its work now, for every model.
+DROP FUNCTION IF EXISTS pgbill.price(jsonb);
+DROP FUNCTION IF EXISTS pgbill.price_of(numeric, numeric, integer, integer, integer);

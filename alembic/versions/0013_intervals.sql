@@ -49,3 +49,7 @@ ALTER TABLE pgbill.billing_period ALTER COLUMN period_end_at SET NOT NULL;
 COMMENT ON COLUMN pgbill.billing_period.period_end_at IS
 'The instant of the boundary: usage before it belongs to this period or an earlier one, usage '
 'from it on to a later one.';
+
+-- They take the billing interval now.
+DROP FUNCTION IF EXISTS pgbill.boundary(date, integer);
+DROP FUNCTION IF EXISTS pgbill.boundary_number(date, date);

@@ -19,7 +19,10 @@ open_period AS (
             WHEN newest_period.period_end IS NULL THEN account.first_period_on
             ELSE pgbill.boundary(
                 account.anchor_on,
-                pgbill.boundary_number(account.anchor_on, newest_period.period_end)
+                account.billing_interval,
+                pgbill.boundary_number(
+                    account.anchor_on, account.billing_interval, newest_period.period_end
+                )
             )
         END AS due_on
     FROM pgbill.account

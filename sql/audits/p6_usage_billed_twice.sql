@@ -23,7 +23,8 @@ INNER JOIN pgbill.usage_line AS other
         AND other.usage_from_at < line.usage_until_at
         AND line.usage_after_seq < other.usage_through_seq
         AND other.usage_after_seq < line.usage_through_seq
-        AND (line.invoice_id, line.line_no) < (other.invoice_id, other.line_no)
+        AND (line.period_end, line.line_no) < (other.period_end, other.line_no)
+        AND line.group_value IS NOT DISTINCT FROM other.group_value
 INNER JOIN pgbill.usage_record
     ON
         line.bucket = usage_record.bucket

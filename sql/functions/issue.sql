@@ -22,32 +22,32 @@ SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    v_buckets integer[];
-    v_account_ids bigint[];
-    v_tokens bigint[];
-    v_drafts pgbill.draft[];
-    v_invoice_ids bigint[];
+    v_own record;
     v_new_tokens bigint[];
     v_invoice_count bigint;
 BEGIN
     -- An account that is missing here was claimed by another worker meanwhile.
     SELECT
-        array_agg(own.bucket),
-        array_agg(own.account_id),
-        array_agg(own.fencing_token),
-        array_agg(own.draft),
-        array_agg(CASE WHEN own.has_lines THEN nextval('pgbill.invoice_id') END)
-    INTO v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids
+        array_agg(own.bucket) AS buckets,
+        array_agg(own.account_id) AS account_ids,
+        array_agg(own.fencing_token) AS tokens,
+        array_agg(own.due_at) AS due_at,
+        array_agg(own.draft) AS drafts,
+        array_agg(closing.outcome) AS outcomes,
+        array_agg(
+            CASE WHEN closing.outcome = 'invoiced' THEN nextval('pgbill.invoice_id') END
+        ) AS invoice_ids
+    INTO v_own
     FROM (
         SELECT
             lease.bucket,
             lease.account_id,
             lease.fencing_token,
+            lease.due_at,
             ROW(
                 asked.period_start, asked.period_end, asked.usage_seq, asked.lines,
                 asked.policy_id
-            )::pgbill.draft AS draft,
-            asked.lines IS NOT NULL AS has_lines
+            )::pgbill.draft AS draft
         FROM unnest(p_buckets, p_account_ids, p_tokens, p_drafts) AS asked (
             bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id
         )
@@ -59,9 +59,13 @@ BEGIN
                 AND lease.worker_id = p_worker_id
         ORDER BY lease.bucket, lease.account_id
         FOR KEY SHARE OF lease
-    ) AS own;
+    ) AS own
+    INNER JOIN pgbill.account USING (bucket, account_id)
+    INNER JOIN pgbill.currency ON account.currency = currency.currency
+    CROSS JOIN LATERAL pgbill.closing_outcome(own.draft, account.currency, currency.digits)
+        AS closing (outcome);
 
-    IF v_buckets IS NULL THEN
+    IF v_own.buckets IS NULL THEN
         RETURN;
     END IF;
 
@@ -74,30 +78,30 @@ BEGIN
         own.account_id,
         own.period_end,
         own.period_start,
-        (
-            SELECT lease.due_at
-            FROM pgbill.lease
-            WHERE lease.bucket = own.bucket AND lease.account_id = own.account_id
-        ),
-        CASE WHEN own.invoice_id IS NULL THEN 'nothing_to_bill' ELSE 'invoiced' END,
+        own.due_at,
+        own.outcome,
         own.usage_seq,
         p_run_id,
         own.fencing_token
-    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id, invoice_id
+    FROM unnest(
+        v_own.buckets, v_own.account_ids, v_own.tokens, v_own.due_at, v_own.outcomes, v_own.drafts
+    ) AS own (
+        bucket, account_id, fencing_token, due_at, outcome, period_start, period_end, usage_seq,
+        lines, policy_id
     );
 
     WITH written AS (
         INSERT INTO pgbill.invoice (
             bucket, account_id, invoice_id, kind, mode, period_start, period_end, series_id,
             issued_on, tax_point_on, payable_on, currency, net_amount, tax_amount, gross_amount,
-            seller_snapshot_id, buyer, language, delivery_channel, recipients, run_id, fencing_token
+            prepaid_amount, policy_id, seller_snapshot_id, buyer, language, delivery_channel,
+            recipients, run_id, fencing_token
         )
         SELECT
             own.bucket,
             own.account_id,
             own.invoice_id,
-            'invoice',
+            CASE WHEN total.gross_amount < 0 THEN 'credit_note' ELSE 'invoice' END,
             p_mode,
             own.period_start,
             own.period_end,
@@ -111,7 +115,11 @@ BEGIN
             account.currency,
             total.net_amount,
             total.tax_amount,
-            total.net_amount + total.tax_amount,
+            total.gross_amount,
+            pgbill.prepaid_for(
+                own.bucket, own.account_id, dated.issued_on, total.gross_amount
+            ),
+            own.policy_id,
             (
                 SELECT max(seller_snapshot.seller_snapshot_id)
                 FROM pgbill.seller_snapshot
@@ -123,17 +131,33 @@ BEGIN
             ARRAY(SELECT jsonb_array_elements_text(account.recipients -> 'invoice')),
             p_run_id,
             own.fencing_token
-        FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-            bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id, invoice_id
+        FROM unnest(
+            v_own.buckets, v_own.account_ids, v_own.tokens, v_own.invoice_ids, v_own.drafts
+        ) AS own (
+            bucket, account_id, fencing_token, invoice_id, period_start, period_end, usage_seq,
+            lines, policy_id
         )
         INNER JOIN pgbill.account USING (bucket, account_id)
         INNER JOIN pgbill.seller USING (seller_id)
+        INNER JOIN pgbill.currency ON account.currency = currency.currency
+        INNER JOIN pgbill.policy ON own.policy_id = policy.policy_id
+        CROSS JOIN LATERAL (
+            SELECT
+                sum(tax.taxable_amount) AS net_amount,
+                sum(tax.tax_amount) AS tax_amount,
+                sum(tax.taxable_amount) + sum(tax.tax_amount) AS gross_amount
+            FROM pgbill.taxes_of(
+                own.lines, currency.digits, policy.tax_rounding_scope, policy.tax_rounding
+            ) AS tax
+        ) AS total
         INNER JOIN pgbill.number_series AS series
             ON
                 account.seller_id = series.seller_id
-                AND series.kind = 'invoice'
+                AND series.kind = CASE
+                    WHEN total.gross_amount < 0 THEN 'credit_note'
+                    ELSE 'invoice'
+                END
                 AND series.mode = p_mode
-        INNER JOIN pgbill.currency ON account.currency = currency.currency
         CROSS JOIN LATERAL (
             SELECT
                 greatest(
@@ -141,19 +165,13 @@ BEGIN
                     series.last_issued_on
                 )
         ) AS dated (issued_on)
-        CROSS JOIN LATERAL (
-            SELECT
-                sum(tax.taxable_amount) AS net_amount,
-                sum(tax.tax_amount) AS tax_amount
-            FROM pgbill.taxes_of(own.lines, currency.digits) AS tax
-        ) AS total
         WHERE own.invoice_id IS NOT NULL
         RETURNING invoice.invoice_id
     )
 
     SELECT count(*) INTO v_invoice_count FROM written;
 
-    IF v_invoice_count < (SELECT count(own.id) FROM unnest(v_invoice_ids) AS own (id)) THEN
+    IF v_invoice_count < (SELECT count(own.id) FROM unnest(v_own.invoice_ids) AS own (id)) THEN
         RAISE EXCEPTION USING
             ERRCODE = 'integrity_constraint_violation',
             MESSAGE = format('the seller has no series of invoice numbers in mode %s', p_mode),
@@ -165,7 +183,8 @@ BEGIN
         description, quantity, unit_code, unit_amount, net_amount, tax_category, tax_rate, legal_text,
         service_period, usage_from_at, usage_until_at, usage_after_seq, usage_through_seq,
         usage_count, purchase_order, contract_number, cost_centre, revenue_account,
-        rating_input, fencing_token
+        rating_input, fencing_token, discount_amount, discounts, tax_included_amount, group_value,
+        charge_id, credited_invoice_id, credited_line_no
     )
     SELECT
         own.bucket, own.account_id, own.invoice_id, line.ordinality, line.kind,
@@ -174,11 +193,18 @@ BEGIN
         line.legal_text, line.service_period, line.usage_from_at, line.usage_until_at,
         line.usage_after_seq, line.usage_through_seq, line.usage_count, line.purchase_order,
         line.contract_number, line.cost_centre, line.revenue_account, line.rating_input,
-        own.fencing_token
-    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id, invoice_id
+        own.fencing_token, line.discount_amount, line.discounts, line.tax_included_amount,
+        line.group_value, line.charge_id, line.credited_invoice_id, line.credited_line_no
+    FROM unnest(
+        v_own.buckets, v_own.account_ids, v_own.tokens, v_own.invoice_ids, v_own.drafts
+    ) AS own (
+        bucket, account_id, fencing_token, invoice_id, period_start, period_end, usage_seq,
+        lines, policy_id
     )
-    CROSS JOIN LATERAL unnest(own.lines) WITH ORDINALITY AS line;
+    CROSS JOIN LATERAL unnest(
+        pgbill.lines_to_issue(own.bucket, own.account_id, own.lines, own.policy_id)
+    ) WITH ORDINALITY AS line
+    WHERE own.invoice_id IS NOT NULL;
 
     INSERT INTO pgbill.invoice_tax (
         bucket, account_id, invoice_id, tax_category, tax_rate, taxable_amount, tax_amount,
@@ -187,15 +213,40 @@ BEGIN
     SELECT
         own.bucket, own.account_id, own.invoice_id, tax.tax_category, tax.tax_rate,
         tax.taxable_amount, tax.tax_amount, tax.legal_text, own.fencing_token
-    FROM unnest(v_buckets, v_account_ids, v_tokens, v_drafts, v_invoice_ids) AS own (
-        bucket, account_id, fencing_token, period_start, period_end, usage_seq, lines, policy_id, invoice_id
+    FROM unnest(
+        v_own.buckets, v_own.account_ids, v_own.tokens, v_own.invoice_ids, v_own.drafts
+    ) AS own (
+        bucket, account_id, fencing_token, invoice_id, period_start, period_end, usage_seq,
+        lines, policy_id
     )
     INNER JOIN pgbill.account USING (bucket, account_id)
     INNER JOIN pgbill.currency ON account.currency = currency.currency
-    CROSS JOIN LATERAL pgbill.taxes_of(own.lines, currency.digits) AS tax;
+    INNER JOIN pgbill.policy ON own.policy_id = policy.policy_id
+    CROSS JOIN LATERAL pgbill.taxes_of(
+        own.lines, currency.digits, policy.tax_rounding_scope, policy.tax_rounding
+    ) AS tax
+    WHERE own.invoice_id IS NOT NULL;
+
+    PERFORM pgbill.apply_prepaid(v_own.buckets, v_own.account_ids, v_own.invoice_ids);
+
+    -- The lines of a closing without invoice: they wait, or they are zero.
+    INSERT INTO pgbill.carried_line (
+        bucket, account_id, period_end, line_no, line, fencing_token
+    )
+    SELECT
+        own.bucket, own.account_id, own.period_end, line.ordinality,
+        jsonb_strip_nulls(to_jsonb(line) - 'ordinality'), own.fencing_token
+    FROM unnest(
+        v_own.buckets, v_own.account_ids, v_own.tokens, v_own.invoice_ids, v_own.drafts
+    ) AS own (
+        bucket, account_id, fencing_token, invoice_id, period_start, period_end, usage_seq,
+        lines, policy_id
+    )
+    CROSS JOIN LATERAL unnest(own.lines) WITH ORDINALITY AS line
+    WHERE own.invoice_id IS NULL AND own.lines IS NOT NULL;
 
     SELECT array_agg(nextval('pgbill.fencing_token')) INTO v_new_tokens
-    FROM unnest(v_account_ids);
+    FROM unnest(v_own.account_ids);
 
     -- The release burns the token: nothing late can be written with it.
     UPDATE pgbill.lease
@@ -208,36 +259,38 @@ BEGIN
         claimed_at = NULL,
         expires_at = '-infinity',
         attempts = 0,
-        outcome = CASE WHEN done.invoice_id IS NULL THEN 'nothing_to_bill' ELSE 'invoiced' END,
+        outcome = done.outcome,
         detail = NULL
     FROM (
         SELECT
             own.bucket,
             own.account_id,
-            own.invoice_id,
+            own.outcome,
             account.zone,
             pgbill.boundary(
                 account.anchor_on,
-                pgbill.boundary_number(account.anchor_on, own.period_end)
+                account.billing_interval,
+                pgbill.boundary_number(
+                    account.anchor_on, account.billing_interval, own.period_end
+                )
             ) AS next_on,
             own.new_token
-        FROM unnest(v_buckets, v_account_ids, v_drafts, v_invoice_ids, v_new_tokens) AS own (
-            bucket, account_id, period_start, period_end, usage_seq, lines, policy_id, invoice_id,
-            new_token
+        FROM unnest(
+            v_own.buckets, v_own.account_ids, v_own.outcomes, v_new_tokens, v_own.drafts
+        ) AS own (
+            bucket, account_id, outcome, new_token, period_start, period_end, usage_seq, lines,
+            policy_id
         )
         INNER JOIN pgbill.account USING (bucket, account_id)
     ) AS done
     WHERE lease.bucket = done.bucket AND lease.account_id = done.account_id;
 
-    PERFORM pgbill.draw_numbers(v_buckets, v_account_ids, v_invoice_ids);
+    PERFORM pgbill.draw_numbers(v_own.buckets, v_own.account_ids, v_own.invoice_ids);
 
     RETURN QUERY
-    SELECT
-        own.bucket,
-        own.account_id,
-        CASE WHEN own.invoice_id IS NULL THEN 'nothing_to_bill' ELSE 'invoiced' END
-    FROM unnest(v_buckets, v_account_ids, v_invoice_ids)
-        AS own (bucket, account_id, invoice_id);
+    SELECT own.bucket, own.account_id, own.outcome
+    FROM unnest(v_own.buckets, v_own.account_ids, v_own.outcomes)
+        AS own (bucket, account_id, outcome);
 END;
 $$;
 

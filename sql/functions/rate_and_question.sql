@@ -62,15 +62,23 @@ BEGIN
                 'lines', jsonb_agg(
                     jsonb_build_object(
                         'line_no', line.ordinality,
-                        'tax_class', price.tax_class,
+                        'tax_class', coalesce(price.tax_class, charge.tax_class),
                         'net_amount', line.net_amount::text,
                         'service_on', upper(line.service_period) - 1
-                    )
+                    ) || CASE
+                        WHEN line.tax_included_amount IS NULL THEN '{}'::jsonb
+                        ELSE '{"tax_included": true}'
+                    END
                     ORDER BY line.ordinality
                 )
             ) AS question
         FROM unnest((rated.draft).lines) WITH ORDINALITY AS line
-        INNER JOIN pgbill.price ON line.price_id = price.price_id
+        LEFT JOIN pgbill.price ON line.price_id = price.price_id
+        LEFT JOIN pgbill.charge
+            ON
+                rated.bucket = charge.bucket
+                AND rated.account_id = charge.account_id
+                AND line.charge_id = charge.charge_id
         HAVING count(*) > 0
     ) AS asked ON TRUE
     CROSS JOIN LATERAL (

@@ -37,7 +37,9 @@ BEGIN
 
     SELECT
         pgbill.boundary(
-            account.anchor_on, pgbill.boundary_number(account.anchor_on, v_closed_on)
+            account.anchor_on,
+            account.billing_interval,
+            pgbill.boundary_number(account.anchor_on, account.billing_interval, v_closed_on)
         ),
         account.zone
     INTO v_next_on, v_zone

@@ -12,7 +12,8 @@ WITH newest_period AS (
     SELECT
         billing_period.bucket,
         billing_period.account_id,
-        max(billing_period.period_end) AS period_end,
+        min(billing_period.period_end_at) AS first_from_at,
+        max(billing_period.period_end_at) AS last_until_at,
         max(billing_period.usage_seq) AS usage_seq
     FROM pgbill.billing_period
     GROUP BY billing_period.bucket, billing_period.account_id
@@ -25,8 +26,11 @@ closing AS (
         account.key AS account_key,
         account.zone,
         newest_period.usage_seq,
-        pgbill.local_midnight(account.first_period_on, account.zone) AS first_from_at,
-        pgbill.local_midnight(newest_period.period_end, account.zone) AS last_until_at
+        coalesce(
+            newest_period.first_from_at,
+            pgbill.local_midnight(account.first_period_on, account.zone)
+        ) AS first_from_at,
+        newest_period.last_until_at
     FROM pgbill.account
     LEFT JOIN newest_period
         ON
@@ -62,7 +66,10 @@ FROM (
         CASE
             WHEN usage_line.is_cancelled
                 THEN 'cancelled: its invoice is cancelled and not reissued'
+            WHEN usage_line.is_carried THEN 'waiting: carried forward to the next invoice'
             WHEN usage_line.invoice_id IS NOT NULL THEN 'billed'
+            WHEN usage_line.line_no IS NOT NULL
+                THEN 'billed: at zero, without an invoice'
             WHEN usage_record.occurred_at < closing.first_from_at
                 THEN 'rejected: before the first period of the account'
             WHEN closing.last_until_at IS NULL
@@ -103,6 +110,14 @@ FROM (
             AND usage_record.occurred_at < usage_line.usage_until_at
             AND usage_record.import_seq > usage_line.usage_after_seq
             AND usage_record.import_seq <= usage_line.usage_through_seq
+            AND (
+                usage_line.group_value IS NULL
+                OR usage_line.group_value = (
+                    SELECT usage_record.dimensions ->> price.group_by
+                    FROM pgbill.price
+                    WHERE price.price_id = usage_line.price_id
+                )
+            )
 ) AS known;
 
 COMMENT ON VIEW pgbill.usage_state IS
@@ -111,4 +126,4 @@ COMMENT ON VIEW pgbill.usage_state IS
 COMMENT ON COLUMN pgbill.usage_state.state IS
 'billed, waiting, rejected, cancelled (billed, then credited), or missing: see '
 'pgbill_audit.p6_usage_not_billed.';
-COMMENT ON COLUMN pgbill.usage_state.reason IS 'Why it is not billed; null if it is.';
+COMMENT ON COLUMN pgbill.usage_state.reason IS 'Why it is not billed; null if it is on an invoice.';

@@ -32,7 +32,8 @@ _PROTOCOL = {
 }
 _PURE = {
     *("boundary", "boundary_number", "local_midnight", "bucket_of"),
-    *("price", "price_of"),
+    *("price", "value_of", "tiered", "rounded", "rounded_quantity"),
+    *("measured", "taxes_of", "tax_of"),
 }
 
 

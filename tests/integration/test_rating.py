@@ -545,7 +545,9 @@ def _price(
 ) -> list[Decimal]:
     columns = [list(column) for column in zip(*cases, strict=True)]
     rows = conn.execute(
-        "SELECT pgbill.price_of(quantity, unit_amount, part, whole, digits)"
+        "SELECT pgbill.price(jsonb_build_object('model', 'flat',"
+        " 'quantity', quantity, 'unit_amount', unit_amount,"
+        " 'part', part, 'whole', whole, 'digits', digits))"
         " FROM unnest(%s::numeric[], %s::numeric[], %s::integer[], %s::integer[],"
         " %s::integer[]) WITH ORDINALITY"
         " AS given (quantity, unit_amount, part, whole, digits, n) ORDER BY n",
@@ -612,19 +614,24 @@ def test_a_half_is_rounded_away_from_zero(
 @_READ_ONLY
 @given(
     anchor_on=st.dates(date(2000, 1, 1), date(2040, 12, 31)),
-    days=st.lists(st.integers(0, 15_000), min_size=1, max_size=30),
+    interval=st.sampled_from(
+        ["weekly", "monthly", "quarterly", "half_yearly", "yearly"]
+    ),
+    days=st.lists(st.integers(-800, 15_000), min_size=1, max_size=30),
 )
 def test_each_day_lies_in_one_period(
-    conn: Connection[Any], anchor_on: date, days: list[int]
+    conn: Connection[Any], anchor_on: date, interval: str, days: list[int]
 ) -> None:
     """Boundaries only grow, and the one that is named is the first after the day."""
     rows = conn.execute(
-        "SELECT day, pgbill.boundary(%(anchor)s, number - 1),"
-        " pgbill.boundary(%(anchor)s, number), pgbill.boundary(%(anchor)s, number + 1)"
-        " FROM (SELECT day, pgbill.boundary_number(%(anchor)s, day) AS number"
+        "SELECT day, pgbill.boundary(%(anchor)s, %(interval)s, number - 1),"
+        " pgbill.boundary(%(anchor)s, %(interval)s, number),"
+        " pgbill.boundary(%(anchor)s, %(interval)s, number + 1)"
+        " FROM (SELECT day,"
+        " pgbill.boundary_number(%(anchor)s, %(interval)s, day) AS number"
         " FROM (SELECT %(anchor)s::date + unnest(%(days)s::integer[]) AS day) AS days)"
         " AS numbered",
-        {"anchor": anchor_on, "days": days},
+        {"anchor": anchor_on, "interval": interval, "days": days},
     ).fetchall()
 
     for day, begin, end, following in rows:

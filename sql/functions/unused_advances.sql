@@ -1,0 +1,83 @@
+-- Advance fees of a subscription's price that were billed for days on which it is over now,
+-- each with the part that is given back. A single SELECT without settings: it is inlined into
+-- pgbill.rate, and costs nothing where no price has ended.
+
+CREATE OR REPLACE FUNCTION pgbill.unused_advances(
+    p_bucket integer,
+    p_account_id bigint,
+    p_subscription_id bigint,
+    p_price_id integer,
+    p_active_period daterange,
+    p_period_start date,
+    p_period_end date
+)
+RETURNS TABLE (
+    invoice_id bigint,
+    line_no integer,
+    amount numeric,
+    description text,
+    unit_code text,
+    service_period daterange,
+    unused_period daterange,
+    tax_category text,
+    tax_rate numeric,
+    legal_text text,
+    tax_included boolean
+)
+LANGUAGE sql
+STABLE
+PARALLEL SAFE
+ROWS 1
+AS $$
+    SELECT
+        line.invoice_id,
+        line.line_no,
+        coalesce(line.tax_included_amount, line.net_amount),
+        line.description,
+        line.unit_code,
+        line.service_period,
+        line.service_period * daterange(upper(p_active_period), NULL),
+        line.tax_category,
+        line.tax_rate,
+        line.legal_text,
+        line.tax_included_amount IS NOT NULL
+    FROM pgbill.invoice
+    INNER JOIN pgbill.invoice_line AS line USING (bucket, account_id, invoice_id)
+    WHERE upper(p_active_period) BETWEEN p_period_start AND p_period_end
+        AND invoice.bucket = p_bucket
+        AND invoice.account_id = p_account_id
+        AND invoice.kind = 'invoice'
+        AND line.subscription_id = p_subscription_id
+        AND line.price_id = p_price_id
+        AND line.kind = 'advance'
+        AND upper(line.service_period) > upper(p_active_period)
+        AND lower(line.service_period) >= lower(p_active_period)
+        AND NOT EXISTS (
+            SELECT
+            FROM pgbill.invoice_line AS credited
+            WHERE credited.bucket = p_bucket
+                AND credited.account_id = p_account_id
+                AND credited.credited_invoice_id = line.invoice_id
+                AND credited.credited_line_no = line.line_no
+        )
+        AND NOT EXISTS (
+            SELECT
+            FROM pgbill.invoice_cancellation
+            WHERE invoice_cancellation.bucket = p_bucket
+                AND invoice_cancellation.account_id = p_account_id
+                AND invoice_cancellation.period_end = invoice.period_end
+                AND invoice_cancellation.revision = invoice.revision
+        )
+        AND NOT EXISTS (
+            SELECT
+            FROM pgbill.carried_line
+            WHERE carried_line.bucket = p_bucket
+                AND carried_line.account_id = p_account_id
+                AND (carried_line.line ->> 'credited_invoice_id')::bigint = line.invoice_id
+                AND (carried_line.line ->> 'credited_line_no')::integer = line.line_no
+        );
+$$;
+
+COMMENT ON FUNCTION pgbill.unused_advances IS
+'The billed advance fees of a price that ended in a billing period, as far as they are for '
+'days after its end and not given back yet.';
