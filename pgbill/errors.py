@@ -11,7 +11,8 @@ error that is raised without one.
     │   ├── FrozenError              IV002
     │   ├── IssueDateError           IV003
     │   ├── TokenError               IV004
-    │   └── LeaseHeldError      75   IV005: what is to change is being invoiced
+    │   ├── LeaseHeldError      75   IV005: what is to change is being invoiced
+    │   └── OverspentError           IV006
     ├── UsageError               2   the command was given wrongly
     │   └── InputError           2   a file holds something wrong
     ├── TemporaryError          75   the same command may succeed later
@@ -83,6 +84,12 @@ class LeaseHeldError(RefusalError):
 
     exit_code = 75
     sqlstate = "IV005"
+
+
+class OverspentError(RefusalError):
+    """A prepaid credit is spent once."""
+
+    sqlstate = "IV006"
 
 
 class UsageError(PgbillError):

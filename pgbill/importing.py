@@ -1,4 +1,4 @@
-"""Import accounts, subscriptions and usage: all of a file, or nothing.
+"""Import what accounts are, have agreed to, used and paid: all of a file, or nothing.
 
 A file is streamed into a temporary table, checked there as a whole, and written in one
 transaction. Importing it again changes nothing, since every record has its producer's
@@ -8,16 +8,33 @@ invoice is made of while it is being invoiced.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from psycopg import Connection
 
 from pgbill import accounts as account_file
+from pgbill import charges as charge_file
+from pgbill import discounts as discount_file
+from pgbill import prepaid as prepaid_file
 from pgbill import reading, staging
 from pgbill import subscriptions as subscription_file
 from pgbill import usage as usage_file
 from pgbill.reading import Format
-from pgbill.staging import OnProgress, Staged, Written
+from pgbill.staging import Layout, OnProgress, Staged, Written
+
+
+class Kind(Protocol):
+    """A module that knows a kind of file; usage takes one step more."""
+
+    LAYOUT: Layout
+
+    def write(self, conn: Connection[Any], staged: Staged) -> Written:
+        """Check the file and write it, first in its transaction."""
+        ...
+
+    def analyze(self, conn: Connection[Any]) -> None:
+        """Renew the statistics, after the commit."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +67,7 @@ def accounts(
         BadInputError: The file holds something wrong; nothing was changed.
         LeaseHeldError: An account whose invoice would change is being invoiced.
     """
-    with (
-        reading.opened(file, format_=format_) as source,
-        staging.loaded(conn, account_file.LAYOUT, source, on_progress) as staged,
-    ):
-        with conn.transaction():
-            written = account_file.write(conn, staged)
-        account_file.analyze(conn)
-    return _report(staged, written)
+    return _import(conn, account_file, file, format_, on_progress)
 
 
 def subscriptions(
@@ -73,14 +83,53 @@ def subscriptions(
         BadInputError: The file holds something wrong; nothing was changed.
         LeaseHeldError: An account that the file touches is being invoiced.
     """
-    with (
-        reading.opened(file, format_=format_) as source,
-        staging.loaded(conn, subscription_file.LAYOUT, source, on_progress) as staged,
-    ):
-        with conn.transaction():
-            written = subscription_file.write(conn, staged)
-        subscription_file.analyze(conn)
-    return _report(staged, written)
+    return _import(conn, subscription_file, file, format_, on_progress)
+
+
+def charges(
+    conn: Connection[Any],
+    file: str,
+    *,
+    format_: Format | None = None,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Import charges; `conn` is in autocommit mode, as the owner of the schema.
+
+    Raises:
+        BadInputError: The file holds something wrong; nothing was changed.
+    """
+    return _import(conn, charge_file, file, format_, on_progress)
+
+
+def discounts(
+    conn: Connection[Any],
+    file: str,
+    *,
+    format_: Format | None = None,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Import discounts; `conn` is in autocommit mode, as the owner of the schema.
+
+    Raises:
+        BadInputError: The file holds something wrong; nothing was changed.
+        LeaseHeldError: An account that the file touches is being invoiced.
+    """
+    return _import(conn, discount_file, file, format_, on_progress)
+
+
+def prepaid(
+    conn: Connection[Any],
+    file: str,
+    *,
+    format_: Format | None = None,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Import prepaid credits; `conn` is in autocommit mode, as the owner of the schema.
+
+    Raises:
+        BadInputError: The file holds something wrong; nothing was changed.
+    """
+    return _import(conn, prepaid_file, file, format_, on_progress)
 
 
 def usage(
@@ -103,6 +152,23 @@ def usage(
         with conn.transaction():
             written = usage_file.write(conn, staged, last_seq=last_seq)
         usage_file.analyze(conn)
+    return _report(staged, written)
+
+
+def _import(
+    conn: Connection[Any],
+    kind: Kind,
+    file: str,
+    format_: Format | None,
+    on_progress: OnProgress | None,
+) -> Report:
+    with (
+        reading.opened(file, format_=format_) as source,
+        staging.loaded(conn, kind.LAYOUT, source, on_progress) as staged,
+    ):
+        with conn.transaction():
+            written = kind.write(conn, staged)
+        kind.analyze(conn)
     return _report(staged, written)
 
 

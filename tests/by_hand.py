@@ -168,6 +168,62 @@ def tax_answer(
     )
 
 
+def carried_line(
+    conn: Connection[Any], account: Account, token: int, period_end: date
+) -> None:
+    """Let a line of a closing wait for the next invoice."""
+    builders.insert(
+        conn,
+        "carried_line",
+        "line_no",
+        bucket=account.bucket,
+        account_id=account.account_id,
+        period_end=period_end,
+        line_no=99,
+        line={},
+        fencing_token=token,
+    )
+
+
+def credit(conn: Connection[Any], account: Account, amount: str = "10") -> int:
+    """Write a prepaid credit, as an import does; return its id."""
+    credit_id: int = builders.insert(
+        conn,
+        "prepaid_credit",
+        "prepaid_credit_id",
+        bucket=account.bucket,
+        account_id=account.account_id,
+        key="pack",
+        description="Credit pack",
+        amount=Decimal(amount),
+        available_on=_DAY,
+    )
+    return credit_id
+
+
+def application(
+    conn: Connection[Any],
+    account: Account,
+    token: int,
+    invoice_id: int,
+    credit_id: int,
+    *,
+    amount: str = "1",
+) -> None:
+    """Apply a prepaid credit to an invoice."""
+    builders.insert(
+        conn,
+        "credit_application",
+        "invoice_id",
+        bucket=account.bucket,
+        account_id=account.account_id,
+        prepaid_credit_id=credit_id,
+        invoice_id=invoice_id,
+        amount=Decimal(amount),
+        fencing_token=token,
+    )
+
+
 def number(
     conn: Connection[Any], account: Account, invoice_id: int, number: int
 ) -> None:

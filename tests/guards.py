@@ -24,6 +24,8 @@ FENCED = (
     "invoice_tax",
     "invoice_cancellation",
     "tax_answer",
+    "carried_line",
+    "credit_application",
 )
 
 

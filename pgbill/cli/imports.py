@@ -1,4 +1,4 @@
-"""`pgbill import`: accounts, subscriptions and usage from files."""
+"""`pgbill import`: accounts, what they have agreed to, used and paid, from files."""
 
 import contextlib
 import sys
@@ -18,6 +18,7 @@ commands = typer.Typer(
     no_args_is_help=True,
 )
 
+Kind = Literal["accounts", "subscriptions", "usage", "charges", "discounts", "prepaid"]
 File = Annotated[str, typer.Argument(help="The file, or - for standard input.")]
 Format = Annotated[
     Literal["csv", "jsonl"] | None,
@@ -64,8 +65,44 @@ def usage(file: File, *, format_: Format = None, json: output.AsJson = False) ->
     _import("usage", file, format_, json=json)
 
 
+@commands.command()
+def charges(file: File, *, format_: Format = None, json: output.AsJson = False) -> None:
+    """Import one-off charges, and credits; a run may go on meanwhile.
+
+    The first closing after its service date bills a charge. A charge never changes:
+    take it back by another one, below zero. Reads PGBILL_DSN.
+
+    Example: pgbill import charges charges.csv
+    """
+    _import("charges", file, format_, json=json)
+
+
+@commands.command()
+def discounts(
+    file: File, *, format_: Format = None, json: output.AsJson = False
+) -> None:
+    """Import discounts; only their ends may move later.
+
+    Exit code 75 if an account is being invoiced at this moment. Reads PGBILL_DSN.
+
+    Example: pgbill import discounts discounts.csv
+    """
+    _import("discounts", file, format_, json=json)
+
+
+@commands.command()
+def prepaid(file: File, *, format_: Format = None, json: output.AsJson = False) -> None:
+    """Import prepaid credits, which the next invoices use up.
+
+    A credit never changes, and a run may go on meanwhile. Reads PGBILL_DSN.
+
+    Example: pgbill import prepaid prepaid.csv
+    """
+    _import("prepaid", file, format_, json=json)
+
+
 def _import(
-    kind: Literal["accounts", "subscriptions", "usage"],
+    kind: Kind,
     file: str,
     format_: Literal["csv", "jsonl"] | None,
     *,
@@ -77,6 +114,9 @@ def _import(
         "accounts": importing.accounts,
         "subscriptions": importing.subscriptions,
         "usage": importing.usage,
+        "charges": importing.charges,
+        "discounts": importing.discounts,
+        "prepaid": importing.prepaid,
     }[kind]
     dsn = server.dsn(config.load())
     with contextlib.closing(

@@ -9,7 +9,9 @@ FROM (
     ('invoice_line'),
     ('invoice_tax'),
     ('invoice_cancellation'),
-    ('tax_answer')
+    ('tax_answer'),
+    ('carried_line'),
+    ('credit_application')
 ) AS fenced (table_name)
 WHERE NOT EXISTS (
     SELECT

@@ -337,6 +337,49 @@ WHERE invoice_id = :march AND line_no = 1;
 -- shows: price_differs
 UPDATE pgbill.invoice_line SET unit_amount = 1 WHERE invoice_id = :march AND line_no = 1;
 
+-- crime: a charge that two invoices bill
+-- tables: charge, invoice_line
+-- shows: charge_billed_twice
+INSERT INTO pgbill.charge (
+    bucket, account_id, charge_id, key, description, unit_amount, tax_class, service_on
+)
+SELECT bucket, account_id, 999999999, 'twice', 'Setup', 100, 'standard', '2026-01-10'
+FROM pgbill.account
+WHERE account_id = :busy;
+UPDATE pgbill.invoice_line
+SET charge_id = 999999999
+WHERE invoice_id IN (:february, :march) AND line_no = 1;
+
+-- crime: a charge that closings have passed by
+-- tables: charge
+-- shows: charge_not_billed
+INSERT INTO pgbill.charge (
+    bucket, account_id, key, description, unit_amount, tax_class, service_on, imported_at
+)
+SELECT bucket, account_id, 'lost', 'Setup', 100, 'standard', '2026-01-10', '2026-01-11Z'
+FROM pgbill.account
+WHERE account_id = :busy;
+
+-- crime: a prepaid credit that is spent twice
+-- tables: prepaid_credit, credit_application, invoice
+-- shows: prepaid_overspent
+INSERT INTO pgbill.prepaid_credit (
+    bucket, account_id, prepaid_credit_id, key, description, amount, available_on
+)
+SELECT bucket, account_id, 999999999, 'pack', 'Credit pack', 5, '2026-01-01'
+FROM pgbill.account
+WHERE account_id = :busy;
+INSERT INTO pgbill.credit_application
+SELECT bucket, account_id, 999999999, invoice_id, 3, fencing_token
+FROM pgbill.invoice
+WHERE invoice_id IN (:february, :march);
+UPDATE pgbill.invoice SET prepaid_amount = 3 WHERE invoice_id IN (:february, :march);
+
+-- crime: an invoice that says it is paid in advance, by nothing
+-- tables: invoice
+-- shows: prepaid_overspent
+UPDATE pgbill.invoice SET prepaid_amount = 1 WHERE invoice_id = :march;
+
 -- crime: a lease that is due a month too late
 -- tables: lease
 -- shows: lease_due_on_wrong

@@ -19,12 +19,13 @@ from tests.shop import run_sql, values
 # They belong to no account, or to all: reference tables and series.
 _REFERENCE = {
     *("currency", "seller", "seller_snapshot", "meter", "price", "price_version"),
-    *("price_tier", "tax_rate", "number_series", "billing_run", "usage_import_state"),
+    *("price_tier", "policy", "tax_rate", "number_series", "billing_run"),
+    "usage_import_state",
     *("alert_digest", "alert_digest_outcome"),
     *("schema_file", "schema_object", "schema_state", "alembic_version"),
 }
 # Keyed by their series or by the bucket alone.
-_KEYED_OTHERWISE = {"invoice_number", "usage_watermark", "alert"}
+_KEYED_OTHERWISE = {"invoice_number", "usage_watermark", "usage_retention", "alert"}
 
 
 def test_everything_has_a_comment(conn: Connection[Any]) -> None:

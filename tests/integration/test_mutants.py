@@ -63,6 +63,10 @@ from tests.integration.test_p8_progress import (
     can_take_others_along,
 )
 from tests.integration.test_p10_story import can_be_claimed_in_silence
+from tests.integration.test_prepaid_limit import (
+    can_spend_a_credit_at_the_same_moment,
+    can_spend_a_credit_twice,
+)
 from tests.shop import run_sql
 
 ALONE: dict[str, Callable[[Connection[Any]], bool]] = {
@@ -86,6 +90,7 @@ ALONE: dict[str, Callable[[Connection[Any]], bool]] = {
     "kill workers for ever": can_kill_workers_for_ever,
     "try again in the same run": can_be_tried_again_by_the_same_run,
     "claim in silence": can_be_claimed_in_silence,
+    "spend a credit twice": can_spend_a_credit_twice,
     **{
         f"sleeper writes {table}": partial(can_write_with_a_lost_lease, table=table)
         for table in FENCED
@@ -98,6 +103,7 @@ TOGETHER: dict[str, Callable[[str], bool]] = {
     "hold an account twice": can_hold_an_account_twice,
     "date back": can_date_back,
     "lose a slow import": can_lose_the_usage_of_a_slow_import,
+    "spend a credit at the same moment": can_spend_a_credit_at_the_same_moment,
 }
 """What needs several connections."""
 
@@ -273,6 +279,17 @@ MUTANTS = [
         "the trigger on the lease",
         without_trigger("_30_record_lease", "lease"),
         {"claim in silence", "reuse a token"},
+    ),
+    # Prepaid credit
+    Mutant(
+        "a credit has a limit",
+        without_trigger("_20_limit_prepaid", "credit_application"),
+        {"spend a credit twice", "spend a credit at the same moment"},
+    ),
+    Mutant(
+        "whoever applies a credit locks it",
+        edited("limit_prepaid", ("FOR NO KEY UPDATE OF prepaid_credit", "")),
+        {"spend a credit at the same moment"},
     ),
 ]
 

@@ -57,6 +57,10 @@ def _write(conn: Connection[Any], table: str, account: Account, token: int) -> N
             conn, account, token, FIRST_DAY, invoice_id
         ),
         "tax_answer": lambda: by_hand.tax_answer(conn, account, token, FEBRUARY),
+        "carried_line": lambda: by_hand.carried_line(conn, account, token, FIRST_DAY),
+        "credit_application": lambda: by_hand.application(
+            conn, account, token, invoice_id, by_hand.credit(conn, account)
+        ),
     }
     writers[table]()
 

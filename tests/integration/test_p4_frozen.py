@@ -36,9 +36,15 @@ FROZEN = (
     "alert_digest_outcome",
     "price_version",
     "price_tier",
+    "policy",
+    "charge",
+    "prepaid_credit",
+    "credit_application",
+    "carried_line",
+    "usage_retention",
 )
 _FROZEN = (*FROZEN, "usage_record_2026_01")
-FOR_EVER = ("lease", "outbox_message", "billing_run", "alert")
+FOR_EVER = ("lease", "outbox_message", "billing_run", "alert", "discount")
 """They change, but their rows stay."""
 
 _STATEMENTS = {
