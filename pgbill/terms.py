@@ -162,7 +162,8 @@ def _differing_tiers(
     elif len(old) != len(new):
         yield place, _rates(model, old)
     elif not MODELS[model].tier:
-        yield f"{place}.{MODELS[model].rates[0]}", _rates(model, old)
+        (rate, *others) = MODELS[model].rates
+        yield place if others else f"{place}.{rate}", _rates(model, old)
     else:
         for number, pair in enumerate(zip(old, new, strict=True), start=1):
             if pair[0] != pair[1]:
