@@ -43,6 +43,9 @@ class Desk:
         self.provider = provider
         self._service = service
         self._line = Line(provider, service)
+        self.ahead = 0
+        """How many are taken besides those in flight: they begin as soon as others end,
+        without waiting for the worker."""
         self._open: dict[object, Future[str]] = {}
         self._ended: queue.SimpleQueue[tuple[object, Future[str]]] = queue.SimpleQueue()
         self._busy_since = 0.0
@@ -64,7 +67,8 @@ class Desk:
             return 0 if self._open else 1
         on_the_line = len(self._open) - self._line.resting_count
         held = _HELD_FOR_EACH_SLOT * self._service.in_flight
-        return max(0, min(self._service.in_flight - on_the_line, held - len(self)))
+        wanted = self._service.in_flight + min(self.ahead, self._service.in_flight)
+        return max(0, min(wanted - on_the_line, held - len(self)))
 
     @property
     def is_shut(self) -> bool:

@@ -6,6 +6,10 @@ fewer questions; 408, 425 and 5xx may be tried again, after as long as `Retry-Af
 says; 401, 403, 404 and 405 mean that we are not let in, or have the wrong address; any
 other is the service's last word, and its own words are kept for the people who read
 why an account failed.
+
+Each call that is in flight has a client of its own, which keeps its connection for the
+next: a pool looks at all of its connections at each request, which for a thousand of
+them takes longer than the request.
 """
 
 import ssl
@@ -43,20 +47,14 @@ class HttpTax:
         assert service.url is not None
         self.name = public(service.url)
         self._url = service.url
+        self._service = service
+        self._trust = trust(service)
+        self._clients: list[httpx.AsyncClient] = []
+        self._idle: list[httpx.AsyncClient] = []
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if service.token:
             headers["Authorization"] = f"Bearer {service.token}"
-        self._client = httpx.AsyncClient(
-            headers=headers,
-            verify=trust(service),
-            timeout=httpx.Timeout(
-                service.read_seconds, connect=service.connect_seconds, pool=None
-            ),
-            limits=httpx.Limits(
-                max_connections=service.in_flight,
-                max_keepalive_connections=service.in_flight,
-            ),
-        )
+        self._headers = headers
 
     async def assess(self, question: Question) -> str:
         """Ask once.
@@ -64,8 +62,9 @@ class HttpTax:
         Raises:
             TaxError: The service is away, too slow, or says no in its own words.
         """
+        client = self._idle.pop() if self._idle else self._connect()
         try:
-            async with self._client.stream(
+            async with client.stream(
                 "POST",
                 self._url,
                 content=question.text,
@@ -81,23 +80,37 @@ class HttpTax:
             raise TaxUnavailableError(
                 f"the tax service cannot be reached: {told}"
             ) from error
+        finally:
+            self._idle.append(client)
         if reply.status_code != _OK:
             raise refused(reply.status_code, text, reply.headers.get("Retry-After"))
         return text
 
     async def close(self) -> None:
         """Hang up."""
-        await self._client.aclose()
+        for client in self._clients:
+            await client.aclose()
+
+    def _connect(self) -> httpx.AsyncClient:
+        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1)
+        timeout = httpx.Timeout(
+            self._service.read_seconds, connect=self._service.connect_seconds
+        )
+        client = httpx.AsyncClient(
+            headers=self._headers, verify=self._trust, timeout=timeout, limits=limits
+        )
+        self._clients.append(client)
+        return client
 
 
-def trust(service: TaxService) -> ssl.SSLContext | bool:
+def trust(service: TaxService) -> ssl.SSLContext:
     """Return whom to trust: the authorities of a file, or the usual ones.
 
     Raises:
         ConfigError: There is no certificate in the file.
     """
     if service.ca_file is None:
-        return True
+        return httpx.create_ssl_context()
     try:
         return ssl.create_default_context(cafile=service.ca_file)
     except (OSError, ssl.SSLError) as error:

@@ -21,10 +21,11 @@ from pgbill.issuing import Answered, Asked, Billed
 from pgbill.job import Job, Report
 from pgbill.lease import Account, Lease, Release
 from pgbill.tax import Question, TaxAwayError, TaxService
-from pgbill.taxdesk import Desk
+from pgbill.taxdesk import Desk, Reply
 from pgbill.worker import REFUSED, Shift
 
 _LISTEN_SECONDS = 0.05
+_GATHER_SECONDS = 0.05
 _NOTHING_TO_ASK = "{}"
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
 
@@ -171,7 +172,7 @@ class TaxShift(Shift):
     def _listen(self, timeout_seconds: float) -> None:
         """Take the replies that have come; without an answer the account fails."""
         failed: list[Release] = []
-        for reply in self._desk.take(timeout_seconds=timeout_seconds):
+        for reply in self._gather(timeout_seconds):
             held = reply.ticket
             assert isinstance(held, Lease)
             asked = self._waiting.pop(held)
@@ -180,6 +181,19 @@ class TaxShift(Shift):
             elif self._renewal.is_live(held):
                 failed.append(Release(held, "failed", reply.problem))
         self._refuse(failed)
+
+    def _gather(self, timeout_seconds: float) -> list[Reply]:
+        """Return what has come, a batch if there is more to come.
+
+        Once answers come, questions are kept at hand for as many calls as will end
+        before the next turn: nobody is claimed long before it can be asked for.
+        """
+        replies = self._desk.take(timeout_seconds=timeout_seconds)
+        if replies and len(self._desk):
+            self._stopping.wait(_GATHER_SECONDS)
+            replies += self._desk.take(timeout_seconds=0)
+        self._desk.ahead = max(2 * len(replies), self._desk.ahead // 2)
+        return replies
 
     def _issue_ready(self) -> None:
         """Issue what is answered, a batch at most; what may kill its worker alone."""
