@@ -92,6 +92,8 @@ _PARSERS = {
     "minimum": field.decimal,
     "maximum": field.decimal,
 }
+# What is billed of a period's usage is known when it has ended.
+_OF_USAGE = ("minimum", "maximum")
 # Without it there is nothing to count in.
 _REQUIRED = {"package": {"package_size"}}
 
@@ -151,13 +153,14 @@ def _versions(
 def _version(
     places: Places, place: str, given: object, price: dict[str, Any]
 ) -> Version | None:
-    model, is_grouped = MODELS[price["model"]], bool(price["group_by"])
-    unknown = f"a {price['model']} price has no such key"
-    members = _members(given)
-    if "groups" in members and not is_grouped:
+    model, members = MODELS[price["model"]], _members(given)
+    without = " without meter" if model.meter == "either" and not price["meter"] else ""
+    unknown = f"a {price['model']} price{without} has no such key"
+    if "groups" in members and not price["group_by"]:
         unknown = "without group_by there are no groups"
-    fields = _version_fields(price["model"], members, is_grouped=is_grouped)
-    values = places.table(place, given, fields, unknown=unknown)
+    values = places.table(
+        place, given, _version_fields(price, members), unknown=unknown
+    )
     if values is None:
         return None
     before = len(places.found)
@@ -166,13 +169,16 @@ def _version(
         tiers[""] = _tiers(places, place, model, values)
     for low, high in (("minimum", "maximum"), ("record_minimum", "record_maximum")):
         _check_order(places, place, low, high, values)
-    if len(places.found) > before:
-        return None
     options = {
-        COLUMNS[key]: values[key] for key in model.options if values[key] is not None
+        COLUMNS[key]: values[key]
+        for key in model.options
+        if values.get(key) is not None
     }
     # The base of a capacity is owed, used or not.
     options |= {"bills_zero": True} if "included" in model.rates else {}
+    _check_groups(places, place, tiers, options)
+    if len(places.found) > before:
+        return None
     return Version(values["begins_on"], tiers, **options, place=place)
 
 
@@ -180,17 +186,19 @@ def _members(given: object) -> dict[str, object]:
     return cast("dict[str, object]", given) if isinstance(given, dict) else {}
 
 
-def _version_fields(
-    name: str, members: dict[str, object], *, is_grouped: bool
-) -> list[Field]:
-    model = MODELS[name]
+def _version_fields(price: dict[str, Any], members: dict[str, object]) -> list[Field]:
+    model = MODELS[price["model"]]
     # With groups it may say nothing about all others, but not half of it.
     says_rates = "groups" not in members or bool(members.keys() & set(model.rates))
     fields = [Field("begins_on", field.day, is_required=True)]
-    fields += _rate_fields(model, is_required=says_rates or not is_grouped)
-    required = _REQUIRED.get(name, set[str]())
-    fields += [Field(key, _PARSERS[key], key in required) for key in model.options]
-    return fields + [Field("groups", field.anything)] * is_grouped
+    fields += _rate_fields(model, is_required=says_rates or not price["group_by"])
+    required = _REQUIRED.get(price["model"], set[str]())
+    for key in model.options:
+        if price["meter"] or key not in _OF_USAGE:
+            fields.append(Field(key, _PARSERS[key], key in required))
+    if price["group_by"]:
+        fields.append(Field("groups", field.anything))
+    return fields
 
 
 def _rate_fields(model: Model, *, is_required: bool) -> list[Field]:
@@ -205,6 +213,23 @@ def _check_order(
         places.add(
             f"{place}.{high}", f"{most:f} is less than the {low}, which is {least:f}"
         )
+
+
+def _check_groups(
+    places: Places,
+    place: str,
+    tiers: dict[str, tuple[Tier, ...]],
+    options: dict[str, Any],
+) -> None:
+    if tiers.keys() == {""}:
+        return
+    # Without any usage there is no value of a dimension either.
+    if "" not in tiers and (options.get("bills_zero") or "minimum_amount" in options):
+        reason = "what is billed without usage needs amounts besides those of groups"
+        places.add(place, reason)
+    if options.keys() & {"record_minimum", "record_maximum"}:
+        reason = "where a record has a minimum or maximum, there is one percentage"
+        places.add(f"{place}.groups", reason)
 
 
 def _groups(

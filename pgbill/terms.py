@@ -39,7 +39,7 @@ class Model:
 _SPEND = ("minimum", "maximum")
 _TIERS = ("tiers",)
 MODELS: Mapping[str, Model] = {
-    "flat": Model("none", ("amount",)),
+    "flat": Model("none", ("amount",), (), ()),
     "per_unit": Model("needed", ("amount",), (), ("per", *_SPEND)),
     "package": Model(
         "either", ("amount",), (), ("package_size", "free_quantity", *_SPEND)

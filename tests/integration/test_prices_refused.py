@@ -85,7 +85,7 @@ AMOUNT = {"amount": "1"}
         (
             "flat",
             {**AMOUNT, **upto(None)},
-            "tiers: a flat price has no such key (the keys are begins_on, amount,",
+            "tiers: a flat price has no such key (the keys are begins_on, amount)",
         ),
         (
             "per_unit",
@@ -181,6 +181,21 @@ def test_a_version_that_says_something_wrong_is_refused(
             "included: it is missing",
         ),
         ("per_unit", {}, "amount: it is missing"),
+        (
+            "graduated",
+            {"bills_zero": True, "groups": {"eu": {"tiers": OPEN}}},
+            ": what is billed without usage needs amounts besides those of groups",
+        ),
+        (
+            "per_unit",
+            {"minimum": "5", "groups": {"eu": "1"}},
+            ": what is billed without usage needs amounts besides those of groups",
+        ),
+        (
+            "percentage",
+            {"percent": "1", "record_minimum": "1", "groups": {"eu": "2"}},
+            "groups: where a record has a minimum or maximum, there is one percentage",
+        ),
     ],
 )
 def test_a_group_that_says_something_wrong_is_refused(
@@ -188,7 +203,10 @@ def test_a_group_that_says_something_wrong_is_refused(
 ) -> None:
     lines = refused(conn, tmp_path, catalog_of(model, version, group_by="region"))
 
-    assert lines[0].startswith(f"prices.it.versions[1].{told}")
+    place, _, reason = told.partition(": ")
+    assert lines[0].startswith(
+        f"prices.it.versions[1]{'.' * bool(place)}{place}: {reason}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,6 +243,20 @@ def test_a_price_that_does_not_fit_its_model_is_refused(
     (line,) = refused(conn, tmp_path, declared)
 
     assert line.startswith(f"prices.it.{told}")
+
+
+def test_only_usage_has_a_minimum_for_a_period(
+    conn: Connection[Any], tmp_path: Path
+) -> None:
+    version = {"tiers": OPEN, "minimum": "5"}
+    declared = catalog_of("graduated", version, timing="advance")
+    del declared["prices"]["it"]["meter"]
+
+    (line,) = refused(conn, tmp_path, declared)
+
+    assert line.startswith(
+        "prices.it.versions[1].minimum: a graduated price without meter has no such key"
+    )
 
 
 def test_a_percentage_needs_the_amount_of_each_record(
