@@ -7,6 +7,7 @@ caller owns the transaction. By default all begins on 1 January 2026, so a run n
 """
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -19,6 +20,9 @@ from psycopg.types.range import DateRange
 FIRST_DAY = date(2026, 1, 1)
 
 _numbers = itertools.count(1)
+
+Tier = tuple[str | None, str] | tuple[str | None, str, str]
+"""The last quantity, or None; the amount of a unit; and a flat amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,12 @@ def meter(conn: Connection[Any], key: str | None = None, **columns: object) -> i
     return meter_id
 
 
+def policy(conn: Connection[Any], **columns: object) -> int:
+    """Insert a set of policies that differs from the default in what is named."""
+    policy_id: int = insert(conn, "policy", "policy_id", **columns)
+    return policy_id
+
+
 def price(
     conn: Connection[Any],
     seller_id: int,
@@ -113,11 +123,14 @@ def price(
     amount: str = "10",
     begins_on: date = date(2020, 1, 1),
     meter_id: int | None = None,
+    tiers: Sequence[Tier] | None = None,
+    terms: dict[str, object] | None = None,
     **columns: object,
 ) -> Price:
-    """Insert a price with one version and one tier.
+    """Insert a price with one version, and one tier unless more are given.
 
-    Flat and in advance; with a meter per unit and in arrears.
+    Flat and in advance; with a meter per unit and in arrears. The terms are columns of
+    the version.
     """
     defaults: dict[str, object] = {
         "key": f"price-{next(_numbers)}",
@@ -132,26 +145,56 @@ def price(
     }
     values = {**defaults, **columns}
     price_id: int = insert(conn, "price", "price_id", **values)
-    version(conn, price_id, amount=amount, begins_on=begins_on)
+    version(
+        conn, price_id, amount=amount, begins_on=begins_on, tiers=tiers, **terms or {}
+    )
     return Price(
         price_id, str(values["key"]), seller_id, str(values["currency"]), meter_id
     )
 
 
 def version(
-    conn: Connection[Any], price_id: int, *, amount: str, begins_on: date
+    conn: Connection[Any],
+    price_id: int,
+    *,
+    begins_on: date,
+    amount: str = "10",
+    tiers: Sequence[Tier] | None = None,
+    **terms: object,
 ) -> None:
-    """Insert a version of a price, with one tier."""
-    insert(conn, "price_version", "price_id", price_id=price_id, begins_on=begins_on)
+    """Insert a version of a price, with its tiers: if none are given, with one."""
     insert(
         conn,
-        "price_tier",
-        "tier_no",
+        "price_version",
+        "price_id",
         price_id=price_id,
         begins_on=begins_on,
-        tier_no=1,
-        unit_amount=Decimal(amount),
+        **terms,
     )
+    add_tiers(conn, price_id, begins_on, tiers or [(None, amount)])
+
+
+def add_tiers(
+    conn: Connection[Any],
+    price_id: int,
+    begins_on: date,
+    tiers: Sequence[Tier],
+    group_value: str = "",
+) -> None:
+    """Insert the tiers of a version, of a group or of all that have none."""
+    for tier_no, (up_to, unit_amount, *flat_amount) in enumerate(tiers, start=1):
+        insert(
+            conn,
+            "price_tier",
+            "tier_no",
+            price_id=price_id,
+            begins_on=begins_on,
+            tier_no=tier_no,
+            group_value=group_value,
+            up_to=None if up_to is None else Decimal(up_to),
+            unit_amount=Decimal(unit_amount),
+            flat_amount=Decimal(flat_amount[0] if flat_amount else 0),
+        )
 
 
 def tax_rate(
@@ -252,20 +295,123 @@ def subscription(
     )
     for each in prices:
         subscribed, quantity = each if isinstance(each, tuple) else (each, "1")
-        insert(
+        segment(
             conn,
-            "subscription_price",
-            "price_id",
-            **where,
-            subscription_id=subscription_id,
-            price_id=subscribed.price_id,
-            seller_id=subscribed.seller_id,
-            currency=subscribed.currency,
-            meter_id=subscribed.meter_id,
-            quantity=Decimal(quantity),
-            active_period=period,
+            account,
+            subscription_id,
+            subscribed,
+            quantity=quantity,
+            starts_on=starts_on,
+            ends_on=ends_on,
         )
     return subscription_id
+
+
+def segment(
+    conn: Connection[Any],
+    account: Account,
+    subscription_id: int,
+    price: Price,
+    *,
+    quantity: str = "1",
+    starts_on: date = FIRST_DAY,
+    ends_on: date | None = None,
+) -> None:
+    """Let a subscription have a price in some quantity for some days."""
+    insert(
+        conn,
+        "subscription_price",
+        "price_id",
+        bucket=account.bucket,
+        account_id=account.account_id,
+        subscription_id=subscription_id,
+        price_id=price.price_id,
+        seller_id=price.seller_id,
+        currency=price.currency,
+        meter_id=price.meter_id,
+        quantity=Decimal(quantity),
+        active_period=DateRange(starts_on, ends_on),
+    )
+
+
+def end_segment(
+    conn: Connection[Any],
+    account: Account,
+    subscription_id: int,
+    price: Price,
+    ends_on: date,
+) -> None:
+    """End the price of a subscription that has no end yet, as an import does."""
+    done = conn.execute(
+        "UPDATE pgbill.subscription_price"
+        " SET active_period = daterange(lower(active_period), %s)"
+        " WHERE bucket = %s AND account_id = %s AND subscription_id = %s"
+        " AND price_id = %s AND upper_inf(active_period)",
+        [ends_on, account.bucket, account.account_id, subscription_id, price.price_id],
+    )
+    assert done.rowcount == 1, "the price has ended already"
+
+
+def charge(conn: Connection[Any], account: Account, **columns: object) -> int:
+    """Insert a one-off amount of 100, for service on 10 January."""
+    key = f"charge-{next(_numbers)}"
+    defaults: dict[str, object] = {
+        "bucket": account.bucket,
+        "account_id": account.account_id,
+        "key": key,
+        "description": "Setup",
+        "unit_amount": Decimal(100),
+        "tax_class": "standard",
+        "service_on": date(2026, 1, 10),
+    }
+    charge_id: int = insert(conn, "charge", "charge_id", **{**defaults, **columns})
+    return charge_id
+
+
+def discount(
+    conn: Connection[Any],
+    account: Account,
+    *,
+    percent: str | None = None,
+    amount: str | None = None,
+    starts_on: date = FIRST_DAY,
+    ends_on: date | None = None,
+    **columns: object,
+) -> int:
+    """Insert a discount on all lines, by a percentage or by an amount."""
+    key = columns.pop("key", f"discount-{next(_numbers)}")
+    defaults: dict[str, object] = {
+        "bucket": account.bucket,
+        "account_id": account.account_id,
+        "key": key,
+        "description": f"Discount {key}",
+        "percent": None if percent is None else Decimal(percent),
+        "amount": None if amount is None else Decimal(amount),
+        "active_period": DateRange(starts_on, ends_on),
+    }
+    discount_id: int = insert(
+        conn, "discount", "discount_id", **{**defaults, **columns}
+    )
+    return discount_id
+
+
+def prepaid_credit(
+    conn: Connection[Any], account: Account, amount: str = "100", **columns: object
+) -> int:
+    """Insert a credit that is available from the first day on."""
+    key = f"credit-{next(_numbers)}"
+    defaults: dict[str, object] = {
+        "bucket": account.bucket,
+        "account_id": account.account_id,
+        "key": key,
+        "description": "Credit pack",
+        "amount": Decimal(amount),
+        "available_on": FIRST_DAY,
+    }
+    credit_id: int = insert(
+        conn, "prepaid_credit", "prepaid_credit_id", **{**defaults, **columns}
+    )
+    return credit_id
 
 
 def usage(
@@ -275,10 +421,13 @@ def usage(
     *quantities: str,
     occurred_at: datetime = datetime(2026, 1, 15, 12, tzinfo=UTC),
     key: str | None = None,
+    dimensions: dict[str, str] | None = None,
+    corrects: str | None = None,
 ) -> int:
     """Insert usage records, a second apart, as one import; return its number.
 
-    Without quantities one record of quantity 1. The first keeps `key`.
+    Without quantities one record of quantity 1. The first keeps `key`. What corrects
+    another has its time and its dimensions.
     """
     import_seq = next_import(conn)
     times = [
@@ -301,6 +450,8 @@ def usage(
             meter_id=meter_id,
             quantity=Decimal(quantity),
             import_seq=import_seq,
+            dimensions=dimensions,
+            corrects_key=corrects,
         )
     insert(
         conn,

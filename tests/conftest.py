@@ -4,7 +4,7 @@ PostgreSQL is never mocked. Each server gets a template database, migrated once.
 is a connection to a migrated database that nobody else writes to, rolled back
 afterwards: the rule. `dsn` is a database of the test's own, a clone of the template,
 for tests that commit or need several connections. Integration tests run on every server
-that is found, acceptance tests on the first.
+that is found, acceptance tests and those that are marked `one_server` on the first.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import pytest
 from psycopg import Connection, sql
 
 from pgbill import db, roles, schema
-from tests import servers
+from tests import servers, shop
 from tests.servers import Candidate, DatabaseServer
 
 # The folder of the session, which the processes of pytest-xdist share.
@@ -30,6 +30,9 @@ _HOME = "PGBILL_TEST_HOME"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of the session, open to the user that root's servers run as."""
+    config.addinivalue_line(
+        "markers", "one_server: arithmetic, which no version of PostgreSQL changes"
+    )
     # Settings of whoever runs the tests are not part of them.
     for name in [name for name in os.environ if name.startswith("PGBILL_")]:
         if not name.startswith("PGBILL_TEST_"):
@@ -51,10 +54,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that needs a server on each, an acceptance test on the first."""
+    """Run a test that needs a server on each, or on the first, see above."""
     if "server" in metafunc.fixturenames:
         found = servers.candidates()
-        if "acceptance" in metafunc.definition.path.parts:
+        if (
+            "acceptance" in metafunc.definition.path.parts
+            or metafunc.definition.get_closest_marker("one_server")
+        ):
             found = found[:1]
         ids = [candidate.name for candidate in found]
         metafunc.parametrize("server", found, ids=ids, indirect=True, scope="session")
@@ -129,6 +135,13 @@ def conn(shared_dsn: str) -> Iterator[Connection[Any]]:
     ) as conn:
         yield conn
         conn.rollback()
+
+
+@pytest.fixture
+def audited(conn: Connection[Any]) -> Iterator[Connection[Any]]:
+    """Return `conn`, and ask every audit view after the test."""
+    yield conn
+    assert shop.findings(conn) == {}
 
 
 def _name(what: str) -> str:

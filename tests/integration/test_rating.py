@@ -19,7 +19,8 @@ from psycopg.types.range import DateRange
 
 from tests import builders
 from tests.actors import bill_all
-from tests.builders import Account, Price
+from tests.builders import Account
+from tests.ledger import Ledger
 from tests.shop import FEBRUARY, FIRST_DAY, MARCH, amount, books, findings, value
 
 _JANUARY_31, _FEBRUARY_28 = date(2026, 1, 31), date(2026, 2, 28)
@@ -29,81 +30,6 @@ _READ_ONLY = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-
-
-class Ledger:
-    """A seller in Germany, and the invoices of one account."""
-
-    def __init__(self, conn: Connection[Any], **account: Any) -> None:  # noqa: ANN401
-        """Open an account; there is no tax rate yet."""
-        self.conn = conn
-        self.seller_id = builders.seller(conn)
-        self.account: Account = builders.account(conn, self.seller_id, **account)
-
-    def price(self, unit_amount: str, **columns: Any) -> Price:  # noqa: ANN401
-        """Add a price in the currency of the account."""
-        return builders.price(
-            self.conn,
-            self.seller_id,
-            amount=unit_amount,
-            currency=self.account.currency,
-            **columns,
-        )
-
-    def subscribe(
-        self,
-        *prices: Price | tuple[Price, str],
-        starts_on: date = FIRST_DAY,
-        ends_on: date | None = None,
-        **columns: Any,  # noqa: ANN401
-    ) -> None:
-        """Subscribe the account."""
-        builders.subscription(
-            self.conn,
-            self.account,
-            *prices,
-            starts_on=starts_on,
-            ends_on=ends_on,
-            **columns,
-        )
-
-    def bill(self, through_on: date = FIRST_DAY) -> list[str]:
-        """Bill through a day; return the outcomes."""
-        return bill_all(self.conn, self.account, through_on=through_on)
-
-    def lines(self, period_end: date) -> list[str]:
-        """Return the lines of an invoice: kind, first and last day, sum, tax."""
-        rows = self.conn.execute(
-            "SELECT format('%%s %%s..%%s: %%s * %%s = %%s, %%s %%s', line.kind,"
-            " lower(service_period), upper(service_period) - 1, quantity, unit_amount,"
-            " line.net_amount, tax_category, trim_scale(tax_rate))"
-            " FROM pgbill.invoice_line AS line"
-            " INNER JOIN pgbill.invoice USING (bucket, account_id, invoice_id)"
-            " WHERE account_id = %s AND period_end = %s ORDER BY line_no",
-            [self.account.account_id, period_end],
-        )
-        return [text for (text,) in rows]
-
-    def taxes(self, period_end: date) -> list[str]:
-        """Return the taxes of an invoice: category, rate, taxable amount, tax."""
-        rows = self.conn.execute(
-            "SELECT format('%%s %%s: %%s -> %%s', tax_category, trim_scale(tax_rate),"
-            " taxable_amount, tax.tax_amount) FROM pgbill.invoice_tax AS tax"
-            " INNER JOIN pgbill.invoice USING (bucket, account_id, invoice_id)"
-            " WHERE account_id = %s AND period_end = %s ORDER BY 1",
-            [self.account.account_id, period_end],
-        )
-        return [text for (text,) in rows]
-
-    def totals(self, period_end: date) -> tuple[Decimal, Decimal, Decimal]:
-        """Return net, tax and gross of an invoice."""
-        row = self.conn.execute(
-            "SELECT net_amount, tax_amount, gross_amount FROM pgbill.invoice"
-            " WHERE account_id = %s AND period_end = %s",
-            [self.account.account_id, period_end],
-        ).fetchone()
-        assert row is not None
-        return row
 
 
 @pytest.fixture
