@@ -116,7 +116,7 @@ class Breaker:
             return
         self._recent.append(fails)
         seen = len(self._recent)
-        if seen >= AT_LEAST and 3 * sum(self._recent) >= seen:
+        if fails and seen >= AT_LEAST and 3 * sum(self._recent) >= seen:
             self._open()
 
     def _open(self) -> None:

@@ -1,0 +1,142 @@
+"""What a tax service answers is believed if it can mean what was asked, not before."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pgbill.tax import TaxError
+from pgbill.taxanswer import check
+
+LINE = {"line_no": 1, "category": "S", "rate": "19"}
+OTHER = {"line_no": 2, "category": "S", "rate": "7"}
+
+
+def question(*amounts: str, currency: str = "EUR", **line: Any) -> str:  # noqa: ANN401
+    lines = [
+        {"line_no": number, "tax_class": "standard", "net_amount": amount, **line}
+        for number, amount in enumerate(amounts, 1)
+    ]
+    return json.dumps({"currency": currency, "lines": lines})
+
+
+def answer(*lines: dict[str, Any], **whole: Any) -> str:  # noqa: ANN401
+    return json.dumps({"lines": lines, **whole})
+
+
+def test_what_is_kept_is_what_was_said() -> None:
+    """Rates and amounts to the last digit, and also what we have no use for."""
+    said = answer(
+        {**LINE, "rate": 7.70, "legal_text": "§ 12", "jurisdiction": "DE-HH"},
+        currency="EUR",
+        transaction_id="T-1",
+    )
+
+    kept = json.loads(check(question("10.00"), said))
+
+    assert kept == {
+        "currency": "EUR",
+        "transaction_id": "T-1",
+        "lines": [
+            {
+                "line_no": 1,
+                "category": "S",
+                "rate": "7.7",
+                "legal_text": "§ 12",
+                "jurisdiction": "DE-HH",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("", "is wrong: Invalid JSON"),
+        ("[]", "is wrong: Input should be an object"),
+        (answer(), "did not answer each line once"),
+        (answer(LINE, LINE), "did not answer each line once"),
+        (answer(LINE, OTHER, OTHER), "did not answer each line once"),
+        (answer(LINE, {**OTHER, "rate": "100.1"}), "lines.1.rate: .* less than or"),
+        (answer(LINE, {**OTHER, "rate": "-1"}), "lines.1.rate: .* greater than or"),
+        (answer(LINE, {**OTHER, "rate": "NaN"}), "lines.1.rate: .* finite number"),
+        (answer(LINE, {**OTHER, "category": "Q"}), "lines.1.category: "),
+        (answer(LINE, OTHER, currency="USD"), "answers in USD, asked was EUR"),
+        (
+            answer(LINE, {**OTHER, "category": "AE"}),
+            "line 2 has category AE, which is not taxed, and a rate of 7 %",
+        ),
+        (answer({**LINE, "legal_text": "\0"}, OTHER), "text with a zero byte"),
+        (
+            answer({**LINE, "legal_text": "\ud800"}, OTHER),
+            "is wrong|is none",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(said: str, reason: str) -> None:
+    with pytest.raises(TaxError, match=reason):
+        check(question("10.00", "20.00"), said)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "stated"),
+    [
+        # The currency's minor unit is what the amounts are written in.
+        (["10.00"], ["1.90"]),
+        (["0.03"], ["0.01"]),
+        (["0.03"], ["0.00"]),
+        (["1000"], ["191"]),
+        (["1.000"], ["0.191"]),
+        (["-10.00"], ["-1.90"]),
+    ],
+)
+def test_a_line_may_be_off_by_one_minor_unit(
+    amounts: list[str], stated: list[str]
+) -> None:
+    lines = [
+        {**LINE, "line_no": number, "tax_amount": tax}
+        for number, tax in enumerate(stated, 1)
+    ]
+
+    check(question(*amounts), answer(*lines))
+
+
+@pytest.mark.parametrize(
+    ("lines", "whole", "reason"),
+    [
+        (
+            [{**LINE, "tax_amount": "1.92"}, OTHER],
+            {},
+            "tax of line 1 is 1.92, its rate gives 1.90",
+        ),
+        (
+            [LINE, {**OTHER, "tax_amount": "-1.40"}],
+            {},
+            "tax of line 2 is -1.40, its rate gives 1.40",
+        ),
+        ([LINE, OTHER], {"tax_amount": "3.33"}, "lines is 3.33, its rates give 3.30"),
+        (
+            [{**LINE, "tax_amount": "1.89"}, {**OTHER, "tax_amount": "1.39"}],
+            {"tax_amount": "3.32"},
+            "lines is 3.32, its lines add up to 3.28",
+        ),
+    ],
+)
+def test_amounts_that_contradict_are_refused_with_both_figures(
+    lines: list[dict[str, Any]], whole: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(TaxError, match=f"contradicts itself: .*{reason}"):
+        check(question("10.00", "20.00"), answer(*lines, **whole))
+
+
+def test_the_whole_may_be_off_by_one_minor_unit_for_each_line() -> None:
+    check(question("10.00", "20.00"), answer(LINE, OTHER, tax_amount="3.32"))
+
+
+def test_tax_that_a_price_includes_is_taken_out_of_it() -> None:
+    asked = question("100.00", amount="119.00", tax_included=True)
+
+    check(asked, answer({**LINE, "tax_amount": "19.00"}))
+
+    with pytest.raises(TaxError, match=r"is 22\.61, its rate gives 19\.00"):
+        check(asked, answer({**LINE, "tax_amount": "22.61"}))
