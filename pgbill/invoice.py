@@ -95,8 +95,9 @@ class Line:
     tax_included_amount: Decimal | None
     """What is priced and discounted, where the price includes tax; else none."""
     net_amount: Decimal
-    tax_category: str
-    tax_rate: Decimal
+    tax_category: str | None
+    """None only in a preview, while the tax is not known; as the rate."""
+    tax_rate: Decimal | None
     service_from: date
     service_until: date
     """Half-open: the first day that it is not for."""

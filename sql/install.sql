@@ -64,6 +64,7 @@
 \ir functions/bill.sql
 \ir functions/rate_and_question.sql
 \ir functions/with_tax.sql
+\ir functions/preview.sql
 \ir functions/keep_tax_answers.sql
 \ir functions/due_message_buckets.sql
 \ir functions/claim_messages.sql

@@ -20,6 +20,7 @@ from pgbill.cli import (
     invoice,
     outbox,
     output,
+    preview,
     relay,
     run,
     schema,
@@ -40,6 +41,7 @@ app.add_typer(catalog.commands, name="catalog")
 app.add_typer(imports.commands, name="import")
 app.add_typer(run.commands)
 app.add_typer(run.runs, name="runs")
+app.add_typer(preview.commands)
 app.add_typer(relay.commands)
 app.add_typer(outbox.commands, name="outbox")
 app.add_typer(status.commands)

@@ -13,6 +13,7 @@ RETURNS TABLE (
     problem text,
     is_taxed boolean,
     draft pgbill.draft,
+    taxes pgbill.invoice_tax[],
     net_amount numeric,
     tax_amount numeric,
     gross_amount numeric,
@@ -83,15 +84,25 @@ BEGIN
 
     IF v_rated.outcome IS NOT NULL THEN
         outcome := coalesce(outcome, v_rated.outcome);
-        problem := coalesce(problem, v_rated.problem);
+        problem := CASE
+            WHEN problem = v_rated.problem THEN problem
+            ELSE concat_ws('; ', problem, v_rated.problem)
+        END;
     ELSIF is_taxed THEN
         outcome := coalesce(
             outcome, pgbill.closing_outcome(v_draft, v_account.currency, v_account.digits)
         );
         SELECT
+            array_agg(
+                ROW(
+                    p_bucket, p_account_id, NULL, tax.tax_category, tax.tax_rate,
+                    tax.taxable_amount, tax.tax_amount, tax.legal_text, NULL
+                )::pgbill.invoice_tax
+                ORDER BY tax.tax_category, tax.tax_rate
+            ),
             coalesce(sum(tax.taxable_amount), 0),
             coalesce(sum(tax.tax_amount), 0)
-        INTO net_amount, tax_amount
+        INTO taxes, net_amount, tax_amount
         FROM pgbill.taxes_of(
             v_draft.lines,
             v_account.digits,

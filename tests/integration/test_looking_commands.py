@@ -53,7 +53,7 @@ def test_an_audit_without_findings_exits_0(busy_dsn: str) -> None:
 
     assert result.exit_code == 0
     assert "p1_period_invoiced_twice: no finding\n" in result.stdout
-    assert "0 findings in 30 audits" in result.stderr
+    assert "pgbill: 0 findings in " in result.stderr
 
 
 def test_an_audit_with_findings_exits_1_and_shows_them(busy_dsn: str) -> None:
@@ -88,9 +88,7 @@ def test_an_unknown_audit_names_the_known_ones(busy_dsn: str) -> None:
     result = run(busy_dsn, "audit", "p9_weather")
 
     assert result.exit_code == 2
-    assert (
-        "there is no audit p9_weather. Known are: lease_due_on_wrong" in result.stderr
-    )
+    assert "there is no audit p9_weather. Known are: charge_billed" in result.stderr
 
 
 def test_explain_reads_like_a_story(busy_dsn: str) -> None:
@@ -119,6 +117,7 @@ def test_explain_gives_facts_to_programs(busy_dsn: str) -> None:
         ("explain", "busy", "2031-01"),
         ("invoice", "show", "NL-999999"),
         ("invoice", "list", "--account", "nobody"),
+        ("preview", "nobody"),
         ("alert", "ack", "999999"),
         ("alert", "ack"),
         ("alert", "ack", "1", "--all"),

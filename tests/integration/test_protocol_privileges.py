@@ -28,7 +28,7 @@ _PROTOCOL = {
     *("due_message_buckets", "claim_messages", "renew_messages", "release_messages"),
     *("begin_attempt", "record_outcome", "retry_message"),
     *("record_refusal", "digest_is_due", "begin_digest", "record_digest"),
-    *("rate_and_question", "keep_tax_answers", "with_tax"),
+    *("rate_and_question", "keep_tax_answers", "with_tax", "preview"),
 }
 _PURE = {
     *("boundary", "boundary_number", "local_midnight", "bucket_of"),
