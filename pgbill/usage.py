@@ -99,6 +99,7 @@ def _find_known(conn: Connection[Any], staged: Staged) -> None:
     db.execute(conn, _QUERIES["find_known"])
     conn.execute("ANALYZE pg_temp.known_usage")
     staged.refuse(db.fetch_all(conn, _QUERIES["conflicts"], Found))
+    staged.refuse(db.fetch_all(conn, _QUERIES["dropped"], Found))
     staged.refuse(db.fetch_all(conn, _QUERIES["wrong_corrections"], Found))
 
 

@@ -22,6 +22,7 @@ from pgbill.cli import (
     output,
     preview,
     relay,
+    retention,
     run,
     schema,
     server,
@@ -49,6 +50,7 @@ app.add_typer(audit.commands)
 app.add_typer(explain.commands)
 app.add_typer(invoice.commands, name="invoice")
 app.add_typer(alert.commands, name="alert")
+app.add_typer(retention.commands, name="retention")
 app.add_typer(server.commands, name="server")
 app.add_typer(demo.commands)
 

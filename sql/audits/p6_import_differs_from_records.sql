@@ -1,8 +1,8 @@
 -- P6: every import left its mark on the buckets that it touched, or closings would pass its
--- records by.
+-- records by. What was dropped with its month is told, and counts as if it were there.
 
 CREATE OR REPLACE VIEW pgbill_audit.p6_import_differs_from_records AS
-WITH imported AS (
+WITH counted AS (
     SELECT
         usage_record.bucket,
         usage_record.import_seq,
@@ -10,6 +10,23 @@ WITH imported AS (
         min(usage_record.occurred_at) AS earliest_at
     FROM pgbill.usage_record
     GROUP BY usage_record.bucket, usage_record.import_seq
+    UNION ALL
+    SELECT
+        usage_retention.bucket,
+        usage_retention.import_seq,
+        usage_retention.record_count,
+        usage_retention.earliest_at
+    FROM pgbill.usage_retention
+),
+
+imported AS (
+    SELECT
+        counted.bucket,
+        counted.import_seq,
+        sum(counted.record_count) AS record_count,
+        min(counted.earliest_at) AS earliest_at
+    FROM counted
+    GROUP BY counted.bucket, counted.import_seq
 )
 
 SELECT

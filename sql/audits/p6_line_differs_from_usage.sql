@@ -1,8 +1,17 @@
 -- P6: a line of usage bills exactly the records that it names. Plain sums are compared all at
--- once; what is measured in another way is measured again, line by line.
+-- once; what is measured in another way is measured again, line by line. A line with usage
+-- of a month that was dropped can no longer be compared.
 
 CREATE OR REPLACE VIEW pgbill_audit.p6_line_differs_from_usage AS
-WITH told AS (
+WITH dropped AS (
+    SELECT DISTINCT
+        usage_retention.bucket,
+        usage_retention.month_on::timestamp AT TIME ZONE 'UTC' AS from_at,
+        (usage_retention.month_on + interval '1 month') AT TIME ZONE 'UTC' AS until_at
+    FROM pgbill.usage_retention
+),
+
+told AS (
     SELECT
         usage_line.bucket,
         usage_line.account_id,
@@ -30,6 +39,13 @@ WITH told AS (
     FROM pgbill.usage_line
     INNER JOIN pgbill.price ON usage_line.price_id = price.price_id
     INNER JOIN pgbill.meter ON usage_line.meter_id = meter.meter_id
+    WHERE NOT EXISTS (
+        SELECT
+        FROM dropped
+        WHERE dropped.bucket = usage_line.bucket
+            AND dropped.from_at < usage_line.usage_until_at
+            AND usage_line.usage_from_at < dropped.until_at
+    )
 )
 
 SELECT
@@ -102,4 +118,5 @@ WHERE NOT told.is_plain
 
 COMMENT ON VIEW pgbill_audit.p6_line_differs_from_usage IS
 'Counted and measured again, the usage records that a line names are not what it '
-'billed: records were changed, removed, or came in below the watermark.';
+'billed: records were changed, removed, or came in below the watermark. Lines with usage of '
+'months that pgbill retention has dropped are left out.';

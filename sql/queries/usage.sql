@@ -251,6 +251,101 @@ FROM problem
 ORDER BY problem.line
 LIMIT 20;
 
+-- name: dropped
+-- Usage of a month that was dropped had been billed: it would be billed again. And late
+-- usage of a period that began in such a month is priced together with all of the period's.
+WITH dropped AS MATERIALIZED (
+    SELECT DISTINCT
+        usage_retention.month_on,
+        usage_retention.month_on::timestamp AT TIME ZONE 'UTC' AS from_at,
+        (usage_retention.month_on + interval '1 month') AT TIME ZONE 'UTC' AS until_at
+    FROM pgbill.usage_retention
+),
+
+-- No period is longer than a year.
+candidate AS MATERIALIZED (
+    SELECT
+        resolved_usage.line,
+        resolved_usage.bucket,
+        resolved_usage.account_id,
+        resolved_usage.occurred_at
+    FROM pg_temp.resolved_usage
+    WHERE resolved_usage.occurred_at
+        < (SELECT max(dropped.until_at) FROM dropped) + interval '13 months'
+),
+
+incomplete AS (
+    SELECT
+        closing.bucket,
+        closing.account_id,
+        closing.from_at,
+        closing.until_at,
+        min(dropped.month_on) AS month_on
+    FROM (
+        SELECT
+            billing_period.bucket,
+            billing_period.account_id,
+            lag(billing_period.period_end_at) OVER (
+                PARTITION BY billing_period.bucket, billing_period.account_id
+                ORDER BY billing_period.period_end
+            ) AS from_at,
+            billing_period.period_end_at AS until_at
+        FROM (
+            SELECT DISTINCT candidate.bucket, candidate.account_id
+            FROM candidate
+        ) AS touched
+        INNER JOIN pgbill.billing_period USING (bucket, account_id)
+    ) AS closing
+    INNER JOIN dropped
+        ON closing.from_at < dropped.until_at AND dropped.from_at < closing.until_at
+    GROUP BY closing.bucket, closing.account_id, closing.from_at, closing.until_at
+),
+
+problem AS (
+    SELECT
+        candidate.line,
+        format(
+            'usage of %s was billed and dropped: no more of it can be taken',
+            to_char(dropped.month_on, 'YYYY-MM')
+        ) AS reason
+    FROM candidate
+    INNER JOIN dropped
+        ON
+            candidate.occurred_at >= dropped.from_at
+            AND candidate.occurred_at < dropped.until_at
+    UNION ALL
+    SELECT
+        candidate.line,
+        format(
+            'it belongs to a period with usage of %s, which was billed and dropped',
+            to_char(incomplete.month_on, 'YYYY-MM')
+        )
+    FROM candidate
+    INNER JOIN incomplete
+        ON
+            candidate.bucket = incomplete.bucket
+            AND candidate.account_id = incomplete.account_id
+            AND candidate.occurred_at >= incomplete.from_at
+            AND candidate.occurred_at < incomplete.until_at
+    LEFT JOIN pg_temp.known_usage ON candidate.line = known_usage.line
+    WHERE known_usage.line IS NULL
+        AND NOT EXISTS (
+            SELECT
+            FROM dropped
+            WHERE candidate.occurred_at >= dropped.from_at
+                AND candidate.occurred_at < dropped.until_at
+        )
+)
+
+SELECT
+    problem.line,
+    'occurred_at' AS column_name,
+    problem.reason,
+    count(*) OVER () AS problem_count
+FROM problem
+ORDER BY problem.line
+LIMIT 20;
+
 -- name: wrong_corrections
 -- A correction takes something off a record that is there or comes with it, and all
 -- corrections of a record together no more than its quantity.
