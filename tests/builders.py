@@ -111,7 +111,15 @@ def meter(conn: Connection[Any], key: str | None = None, **columns: object) -> i
 
 
 def policy(conn: Connection[Any], **columns: object) -> int:
-    """Insert a set of policies that differs from the default in what is named."""
+    """Return the policies that differ from the default in what is named."""
+    row = conn.execute(
+        "SELECT policy_id FROM pgbill.policy WHERE to_jsonb(policy) - 'policy_id' = ("
+        " SELECT to_jsonb(usual) - 'policy_id' || %s FROM pgbill.policy AS usual"
+        " WHERE usual.policy_id = 1)",
+        [Jsonb(columns)],
+    ).fetchone()
+    if row is not None:
+        return int(row[0])
     policy_id: int = insert(conn, "policy", "policy_id", **columns)
     return policy_id
 

@@ -54,7 +54,9 @@ class Ledger:
     ) -> None:
         """Open an account; there is no tax rate yet."""
         self.conn = conn
-        policies = {"policy_id": builders.policy(conn, **policy)} if policy else {}
+        policies: dict[str, Any] = {}
+        if policy:
+            policies["policy_id"] = builders.policy(conn, **policy)
         self.seller_id = builders.seller(conn, **policies)
         self.account: Account = builders.account(conn, self.seller_id, **account)
 
