@@ -121,9 +121,10 @@ def _sum(parts: Breakdown, figures: Figures, *, is_negative: bool) -> str:
     if not written:
         return ""
     factors = " ".join(_factors(parts, figures))
-    minus = f"{written} {_MINUS} ({_terms(parts.before, figures)})"
     if parts.before:
-        written = minus
+        before = _terms(parts.before, figures)
+        before = f"({before})" if len(parts.before) > 1 else before
+        written = f"{written} {_MINUS} {before}"
     is_turned = is_negative and _value(parts) > 0
     if len(parts.terms) + len(parts.before) > 1 and (factors or is_turned):
         written = f"({written})"
@@ -157,10 +158,11 @@ def _term(term: Term, figures: Figures) -> str:
 def _discounts(line: Line, figures: Figures) -> Iterator[tuple[str, str]]:
     """Return what was taken off, as it stands in the column of amounts."""
     texts = figures.words.texts
+    allowance = line.discount_amount - sum(line.discount_amounts, Decimal(0))
+    if allowance:
+        # That of a charge, or its surcharge: it has no text of its own.
+        text = texts["deduction" if allowance > 0 else "surcharge"]
+        yield text, figures.amount(allowance.copy_negate())
     taken = zip(line.discount_texts, line.discount_amounts, strict=True)
     for text, amount in taken:
         yield text, figures.amount(amount.copy_negate())
-    if not line.discount_texts and line.discount_amount:
-        # An allowance of a charge, or a surcharge, has no text of its own.
-        text = "deduction" if line.discount_amount > 0 else "surcharge"
-        yield texts[text], figures.amount(line.discount_amount.copy_negate())

@@ -115,7 +115,7 @@ def test_tiers_are_printed_as_they_were_billed(conn: Connection[Any]) -> None:
 
     text = text_of(newest(conn, account))
 
-    assert "  1,234.5 * 0.01\n  1,234.5 unit = 12.35 EUR" in text
+    assert "  1,234.5 unit\n  1,234.5 * 0.01 = 12.35 EUR" in text
 
 
 _AMOUNTS = st.decimals(0, 100, places=4)

@@ -66,6 +66,21 @@ def test_an_allowance_of_a_charge_has_a_name(
     assert (discount[0], plain(discount[1])) == expected
 
 
+def test_an_allowance_stands_before_discounts() -> None:
+    shown = written(
+        line(
+            kind="charge",
+            net_amount=Decimal(187),
+            discount_amount=Decimal(53),
+            discount_texts=["Partner discount"],
+            discount_amounts=[Decimal(33)],
+        )
+    )
+
+    assert shown.amount == "240.00"
+    assert [plain(amount) for _, amount in shown.discounts] == ["-20.00", "-33.00"]
+
+
 def test_tiers_are_a_sum_in_place_of_a_price() -> None:
     shown = written(
         line(quantity=Decimal(12500), unit_amount=None, rating_input=TIERED)
