@@ -50,6 +50,10 @@
 \ir functions/discount_used.sql
 \ir functions/discounted.sql
 \ir functions/adjusted.sql
+\ir functions/open_periods.sql
+\ir functions/subscription_parts.sql
+\ir functions/unused_parts.sql
+\ir functions/charge_parts.sql
 \ir functions/rate.sql
 \ir functions/draw_numbers.sql
 \ir functions/tax_of.sql

@@ -72,4 +72,4 @@ ALTER TABLE pgbill.invoice ADD COLUMN policy_id integer NOT NULL DEFAULT 1;
 COMMENT ON COLUMN pgbill.invoice.policy_id IS 'The policies that it was made by.';
 
 -- It takes the policy of rounding now.
-DROP FUNCTION IF EXISTS pgbill.taxes_of(pgbill.invoice_line [], integer);
+DROP FUNCTION IF EXISTS pgbill.taxes_of(pgbill.invoice_line[], integer);

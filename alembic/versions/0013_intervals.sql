@@ -19,11 +19,13 @@ ADD COLUMN starts_on date GENERATED ALWAYS AS (lower(active_period)) STORED;
 ALTER TABLE pgbill.subscription_price
 DROP CONSTRAINT subscription_price_pkey,
 ADD PRIMARY KEY (bucket, account_id, subscription_id, price_id, starts_on),
+-- The predicate is always true. It keeps the planner from looking prices up in this index,
+-- which takes ten times as long as in that of the primary key.
 ADD CONSTRAINT subscription_price_counts_once_on_a_day
 EXCLUDE USING gist (
     bucket WITH =, account_id WITH =, subscription_id WITH =, price_id WITH =,
     active_period WITH &&
-);
+) WHERE (quantity >= 0);
 
 COMMENT ON COLUMN pgbill.subscription_price.starts_on IS 'The first day of active_period.';
 COMMENT ON COLUMN pgbill.subscription_price.active_period IS

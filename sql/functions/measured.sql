@@ -36,59 +36,63 @@ AS $$
         AND usage_record.import_seq <= p_through_seq
     HAVING count(*) > 0
     UNION ALL
-    SELECT
-        corrected.group_value,
-        coalesce(
-            CASE p_aggregation
-                WHEN 'sum' THEN sum(corrected.quantity)
-                WHEN 'count' THEN count(*) FILTER (WHERE NOT corrected.is_void)
-                WHEN 'maximum' THEN max(corrected.quantity) FILTER (WHERE NOT corrected.is_void)
-                WHEN 'last'
-                    THEN (
-                        array_agg(
-                            corrected.quantity
-                            ORDER BY corrected.occurred_at DESC, corrected.key DESC
-                        ) FILTER (WHERE NOT corrected.is_void AND p_aggregation = 'last')
-                    )[1]
-                WHEN 'unique_count'
-                    THEN count(DISTINCT corrected.unique_value)
-                        FILTER (WHERE NOT corrected.is_void AND p_aggregation = 'unique_count')
-                -- Twenty digits, of which at most twelve are used.
-                WHEN 'time_weighted'
-                    THEN pgbill.rounded(
-                        sum(
-                            corrected.quantity
-                            * extract(EPOCH FROM p_until_at - corrected.occurred_at)
-                        ),
-                        extract(EPOCH FROM p_until_at - p_from_at),
-                        20,
-                        'half_up'
-                    )
-            END,
-            0
-        ),
-        sum(corrected.record_count)::bigint
+    SELECT measure.group_value, measure.quantity, measure.record_count
     FROM (
         SELECT
-            coalesce(usage_record.corrects_key, usage_record.key) AS key,
-            usage_record.occurred_at,
-            sum(usage_record.quantity) AS quantity,
-            count(*) AS record_count,
-            count(*) > 1 AND sum(usage_record.quantity) = 0 AS is_void,
-            min(usage_record.dimensions ->> p_group_by) AS group_value,
-            min(usage_record.dimensions ->> p_unique_dimension) AS unique_value
-        FROM pgbill.usage_record
-        WHERE (p_aggregation <> 'sum' OR p_group_by IS NOT NULL)
-            AND usage_record.bucket = p_bucket
-            AND usage_record.account_id = p_account_id
-            AND usage_record.meter_id = p_meter_id
-            AND usage_record.occurred_at >= p_from_at
-            AND usage_record.occurred_at < p_until_at
-            AND usage_record.import_seq > p_after_seq
-            AND usage_record.import_seq <= p_through_seq
-        GROUP BY coalesce(usage_record.corrects_key, usage_record.key), usage_record.occurred_at
-    ) AS corrected
-    GROUP BY corrected.group_value;
+            corrected.group_value,
+            coalesce(
+                CASE p_aggregation
+                    WHEN 'sum' THEN sum(corrected.quantity)
+                    WHEN 'count' THEN count(*) FILTER (WHERE NOT corrected.is_void)
+                    WHEN 'maximum' THEN max(corrected.quantity) FILTER (WHERE NOT corrected.is_void)
+                    WHEN 'last'
+                        THEN (
+                            array_agg(
+                                corrected.quantity
+                                ORDER BY corrected.occurred_at DESC, corrected.key DESC
+                            ) FILTER (WHERE NOT corrected.is_void AND p_aggregation = 'last')
+                        )[1]
+                    WHEN 'unique_count'
+                        THEN count(DISTINCT corrected.unique_value)
+                            FILTER (WHERE NOT corrected.is_void AND p_aggregation = 'unique_count')
+                    -- Twenty digits, of which at most twelve are used.
+                    WHEN 'time_weighted'
+                        THEN pgbill.rounded(
+                            sum(
+                                corrected.quantity
+                                * extract(EPOCH FROM p_until_at - corrected.occurred_at)
+                            ),
+                            extract(EPOCH FROM p_until_at - p_from_at),
+                            20,
+                            'half_up'
+                        )
+                END,
+                0
+            ),
+            sum(corrected.record_count)::bigint
+        FROM (
+            SELECT
+                coalesce(usage_record.corrects_key, usage_record.key) AS key,
+                usage_record.occurred_at,
+                sum(usage_record.quantity) AS quantity,
+                count(*) AS record_count,
+                count(*) > 1 AND sum(usage_record.quantity) = 0 AS is_void,
+                min(usage_record.dimensions ->> p_group_by) AS group_value,
+                min(usage_record.dimensions ->> p_unique_dimension) AS unique_value
+            FROM pgbill.usage_record
+            WHERE usage_record.bucket = p_bucket
+                AND usage_record.account_id = p_account_id
+                AND usage_record.meter_id = p_meter_id
+                AND usage_record.occurred_at >= p_from_at
+                AND usage_record.occurred_at < p_until_at
+                AND usage_record.import_seq > p_after_seq
+                AND usage_record.import_seq <= p_through_seq
+            GROUP BY coalesce(usage_record.corrects_key, usage_record.key), usage_record.occurred_at
+        ) AS corrected
+        GROUP BY corrected.group_value
+    ) AS measure (group_value, quantity, record_count)
+    -- Out here, where it keeps all of the above from running.
+    WHERE p_aggregation <> 'sum' OR p_group_by IS NOT NULL;
 $$;
 
 COMMENT ON FUNCTION pgbill.measured IS
