@@ -378,7 +378,7 @@ def test_a_time_limit_of_the_server_fails_one_account(
     _slow_rating(owner, 5, f"{slow.account_id} = ANY(p_account_ids)")
     database = value(owner, "SELECT current_database()")
     owner.execute("RESET ROLE")
-    run_sql(owner, f"ALTER DATABASE \"{database}\" SET statement_timeout = '150ms'")
+    run_sql(owner, f"ALTER DATABASE \"{database}\" SET statement_timeout = '1s'")
 
     tally = run_shift(job(dsn))
 
