@@ -2,9 +2,10 @@
 
 PostgreSQL is never mocked. Each server gets a template database, migrated once. `conn`
 is a connection to a migrated database that nobody else writes to, rolled back
-afterwards: the rule. `dsn` is a database of the test's own, a clone of the template,
-for tests that commit or need several connections. Integration tests run on every server
-that is found, acceptance tests and those that are marked `one_server` on the first.
+afterwards: the rule. `warm` is the same, but a connection that many tests share. `dsn`
+is a database of the test's own, a clone of the template, for tests that commit or need
+several connections. Integration tests run on every server that is found, acceptance
+tests and those that are marked `one_server` on the first.
 """
 
 import contextlib
@@ -142,6 +143,29 @@ def audited(conn: Connection[Any]) -> Iterator[Connection[Any]]:
     """Return `conn`, and ask every audit view after the test."""
     yield conn
     assert shop.findings(conn) == {}
+
+
+@pytest.fixture(scope="session")
+def kept_conn(server: DatabaseServer, template: str) -> Iterator[Connection[Any]]:
+    """Return a connection to a database of its own; `warm` takes turns on it."""
+    name = _name("kept")
+    with server.connect() as admin:
+        _create(admin, name, template=template)
+        with contextlib.closing(
+            db.connect(server.dsn(name), role=roles.OWNER, application="test")
+        ) as conn:
+            # A partition that is made, or rolled back, makes all plans anew.
+            conn.execute("SELECT pgbill.create_usage_partitions('{2026-01-01}')")
+            conn.autocommit = False
+            yield conn
+        _drop(admin, name)
+
+
+@pytest.fixture
+def warm(kept_conn: Connection[Any]) -> Iterator[Connection[Any]]:
+    """Return a connection as `conn` does, whose plans have been made already."""
+    yield kept_conn
+    kept_conn.rollback()
 
 
 def _name(what: str) -> str:
