@@ -28,7 +28,8 @@ from pgbill import taxtrial
 from pgbill.taxtrial import Conduct, Reply, Trial
 
 Latency = Callable[[dict[str, Any]], float]
-Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]] | Reply]
+Answered = Reply | tuple[int, dict[str, Any]]
+Answer = Callable[[dict[str, Any]], Answered]
 Gate = Callable[[dict[str, Any]], Reply | None]
 
 _READY_SECONDS = 10
@@ -155,7 +156,7 @@ class TaxServer:
             if (reply := self.gate(told)) is not None:
                 return reply
             await asyncio.sleep(self.latency(told))
-            answer = self.answer(question)
+            answer = self.answer(told)
             return answer if isinstance(answer, Reply) else Reply(*answer)
         finally:
             self._at_once -= 1

@@ -14,44 +14,18 @@ from psycopg import Connection
 
 from pgbill.issuing import Billed
 from pgbill.lease import Lease
-from pgbill.tax import TaxService
-from pgbill.taxserver import Answer, Latency, TaxServer
+from pgbill.taxserver import Answered, TaxServer
 from pgbill.worker import Shift
 from tests import builders
 from tests.shifts import job, run_shift
 from tests.shop import FEBRUARY, FIRST_DAY, Shop, findings, value, values
+from tests.taxes import always, asks, takes
 
 
 @pytest.fixture
 def service() -> Iterator[TaxServer]:
     with TaxServer(rate="7") as server:
         yield server
-
-
-def _asks(
-    server: TaxServer,
-    *,
-    in_flight: int = 64,
-    timeout: float = 20,
-    **how: Any,  # noqa: ANN401
-) -> TaxService:
-    """Ask the server; what takes seconds in life takes hundredths here."""
-    usual: dict[str, Any] = {"retry_seconds": 0.02, "retry_at_most_seconds": 0.5}
-    return TaxService(server.url, None, timeout, in_flight, **{**usual, **how})
-
-
-def _takes(seconds: float) -> Latency:
-    def latency(_question: dict[str, Any]) -> float:
-        return seconds
-
-    return latency
-
-
-def _always(status: int) -> Answer:
-    def answer(_question: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        return status, {}
-
-    return answer
 
 
 def test_the_tax_of_an_invoice_is_what_the_service_says(
@@ -61,7 +35,7 @@ def test_the_tax_of_an_invoice_is_what_the_service_says(
     shop = Shop.open(admin)
     shop.account(admin)
 
-    tally = run_shift(job(dsn, tax=_asks(service)))
+    tally = run_shift(job(dsn, tax=asks(service)))
 
     assert tally.invoiced == 1
     assert values(admin, "SELECT tax_rate FROM pgbill.invoice_tax") == [7]
@@ -74,7 +48,7 @@ def test_what_has_no_line_is_closed_without_a_question(
     """An account that pays nothing."""
     builders.account(admin, Shop.open(admin).seller_id)
 
-    tally = run_shift(job(dsn, tax=_asks(service)))
+    tally = run_shift(job(dsn, tax=asks(service)))
 
     assert (tally.nothing_to_bill, service.questions) == (1, [])
 
@@ -91,7 +65,7 @@ def test_a_slow_answer_loses_no_lease_and_holds_up_nobody(
 
     service.latency = latency
 
-    tally = run_shift(job(dsn, ttl=0.6, tax=_asks(service)))
+    tally = run_shift(job(dsn, ttl=0.6, tax=asks(service)))
 
     assert (tally.invoiced, tally.lost) == (20, 0)
     assert value(admin, "SELECT count(*) FROM pgbill.alert") == 0
@@ -122,10 +96,10 @@ def test_an_answer_is_kept_and_not_asked_for_again(
         shift._ask_database = ask_database  # pyright: ignore[reportPrivateUsage]
 
     with pytest.raises(KilledError):
-        run_shift(job(dsn, ttl=0.3, tax=_asks(service)), die)
+        run_shift(job(dsn, ttl=0.3, tax=asks(service)), die)
     time.sleep(0.4)
 
-    tally = run_shift(job(dsn, tax=_asks(service)))
+    tally = run_shift(job(dsn, tax=asks(service)))
 
     assert tally.invoiced == 1
     assert len(service.questions) == 1
@@ -147,12 +121,12 @@ def test_an_answer_that_makes_no_sense_fails_the_account_alone(
     }
     right = service.answer
 
-    def answer(asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def answer(asked: dict[str, Any]) -> Answered:
         return wrong.get(asked["buyer"]["city"]) or right(asked)
 
     service.answer = answer
 
-    tally = run_shift(job(dsn, tax=_asks(service)))
+    tally = run_shift(job(dsn, tax=asks(service)))
 
     assert (tally.invoiced, tally.failed) == (1, 4)
     reasons = values(
@@ -175,10 +149,10 @@ def test_a_service_that_is_away_fails_accounts_with_its_reason(
     shop = Shop.open(admin)
     shop.account(admin)
     with TaxServer() as gone:
-        away = _asks(gone)
+        away = asks(gone)
 
     first = run_shift(job(dsn, tax=away))
-    second = run_shift(job(dsn, run_id=2, tax=_asks(service)))
+    second = run_shift(job(dsn, run_id=2, tax=asks(service)))
 
     assert (first.failed, second.invoiced) == (1, 1)
 
@@ -189,7 +163,7 @@ def test_a_lease_that_is_lost_while_the_service_is_asked_is_dropped(
     """Its answer comes later, and nothing is written with it."""
     shop = Shop.open(admin)
     account = shop.account(admin)
-    service.latency = _takes(1.0)
+    service.latency = takes(1.0)
 
     def take_over() -> None:
         while not service.questions:
@@ -202,7 +176,7 @@ def test_a_lease_that_is_lost_while_the_service_is_asked_is_dropped(
 
     thief = threading.Thread(target=take_over)
     thief.start()
-    tally = run_shift(job(dsn, ttl=0.6, every=0.1, tax=_asks(service)))
+    tally = run_shift(job(dsn, ttl=0.6, every=0.1, tax=asks(service)))
     thief.join()
 
     assert tally.lost == 1
@@ -220,7 +194,7 @@ def test_a_worker_that_is_stopped_gives_back_what_it_asks_for(
     shop = Shop.open(admin)
     for _ in range(30):
         shop.account(admin)
-    service.latency = _takes(60)
+    service.latency = takes(60)
 
     def stop_soon(shift: Shift) -> None:
         def wait() -> None:
@@ -231,7 +205,7 @@ def test_a_worker_that_is_stopped_gives_back_what_it_asks_for(
         threading.Thread(target=wait).start()
 
     started = time.monotonic()
-    tally = run_shift(job(dsn, tax=_asks(service, in_flight=20)), stop_soon)
+    tally = run_shift(job(dsn, tax=asks(service, in_flight=20)), stop_soon)
 
     assert time.monotonic() - started < 10
     assert (tally.given_back, tally.invoiced) == (20, 0)
@@ -244,10 +218,10 @@ def test_the_key_sent_is_the_same_for_all_attempts_at_a_period(
     """The service may then answer the same, and count it once."""
     shop = Shop.open(admin)
     shop.account(admin, key="A-1")
-    service.answer = _always(500)
-    run_shift(job(dsn, tax=_asks(service)))
+    service.answer = always(500)
+    run_shift(job(dsn, tax=asks(service)))
 
-    run_shift(job(dsn, run_id=2, tax=_asks(service)))
+    run_shift(job(dsn, run_id=2, tax=asks(service)))
 
     assert len(service.questions) == 10
     assert {key for key, _ in service.questions} == {f"A-1/{FIRST_DAY}"}
