@@ -338,9 +338,12 @@ def _person(draw: random.Random) -> str:
 
 def _vat_id(draw: random.Random, pattern: str) -> str:
     drawn = {"#": "0123456789", "@": "ABCDEFGHJNPQRSUVW"}
-    return "".join(
+    vat_id = "".join(
         draw.choice(drawn[each]) if each in drawn else each for each in pattern
     )
+    # No German id begins with 0, no Dutch one ends with B00. Replaced, not drawn again:
+    # all that is drawn later stays as it is.
+    return vat_id.replace("DE0", "DE1").replace("B00", "B01")
 
 
 def _email(draw: random.Random, number: int) -> str:
