@@ -48,6 +48,9 @@ FILES = {
     "known.csv": USAGE + "known,A-1,calls,2,2026-01-15T12:00:00Z",
     "twice.csv": USAGE
     + "u-1,A-1,calls,1,2026-01-02T00:00:00Z\nu-1,A-1,calls,2,2026-01-02T00:00:00Z",
+    "minus.csv": USAGE + "u-1,A-1,calls,-1,2026-01-02T00:00:00Z",
+    "charges.csv": b"key,account,description,unit_amount,tax_class,service_on\n"
+    b"c-1,A-9,Setup,1,standard,2026-01-02",
     "broken.jsonl": '{"key": "u-1",',
     "broken.toml": "sellers =",
     "unknown.toml": "[colours.red]",
@@ -68,6 +71,10 @@ import usage no-account.csv       | :2: account: there is no account A-9
 import usage no-offset.csv        | :2: occurred_at: '2026-01-02T00:00:00' has no offset
 import usage known.csv            | :2: key: known was imported before with another
 import usage twice.csv            | :3: key: u-1 stands in line 2 already, with another
+import usage minus.csv            | :2: quantity: -1 is below zero, and names no record
+import charges charges.csv        | :2: account: there is no account A-9
+import discounts charges.csv      | :1: there is no column 'unit_amount'
+import prepaid charges.csv        | :1: there is no column 'unit_amount'
 import usage broken.jsonl         | :1: it is not valid JSON
 import usage -                    | - is empty.
 catalog apply absent.toml         | cannot read absent.toml: No such file or directory.
@@ -88,6 +95,8 @@ explain A-9                       | there is no account A-9.
 explain A-1 2024-01               | account A-1 has no billing period 2024-01.
 audit p0_none                     | there is no audit p0_none.
 invoice show NL-9                 | there is no invoice NL-9.
+retention drop --before 2026      | '2026' is not a month such as 2026-01.
+retention drop --before 2199-01   | 2199-01 has not begun.
 alert ack 99                      | there is no alert 99.
 outbox show 99                    | there is no message 99.
 outbox show 9999999999999999999   | less than or equal to 9223372036854775807
@@ -199,6 +208,10 @@ catalog apply unknown.toml
 import accounts no-currency.csv
 import subscriptions yen.csv
 import usage many.csv
+import charges charges.csv
+import discounts charges.csv
+import prepaid charges.csv
+retention drop --before 2026-01
 run
 runs retry --reason x
 relay --once

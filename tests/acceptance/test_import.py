@@ -97,6 +97,9 @@ def test_a_database_that_is_not_migrated_is_refused(
         ("import", "accounts"),
         ("import", "subscriptions"),
         ("import", "usage"),
+        ("import", "charges"),
+        ("import", "discounts"),
+        ("import", "prepaid"),
         ("catalog", "apply"),
     ],
 )
