@@ -1,9 +1,9 @@
 -- One quantity out of the usage records of a meter, or one for each value of a dimension.
 --
 -- It is a single SELECT without settings, so it is inlined where it is called; only one of
--- its two parts runs. The first, for plain sums, is what nearly all usage takes. In the
--- second a record is taken together with those that correct it; one that is corrected to
--- nothing counts no more.
+-- its parts runs. The first, for plain sums, is what nearly all usage takes. In the last a
+-- record is taken together with those that correct it; one that is corrected to nothing
+-- counts no more.
 
 CREATE OR REPLACE FUNCTION pgbill.measured(
     p_bucket integer,
@@ -36,13 +36,34 @@ AS $$
         AND usage_record.import_seq <= p_through_seq
     HAVING count(*) > 0
     UNION ALL
+    SELECT
+        grouped.group_value,
+        grouped.quantity,
+        grouped.record_count
+    FROM (
+        SELECT
+            usage_record.dimensions ->> p_group_by AS group_value,
+            sum(usage_record.quantity) AS quantity,
+            count(*) AS record_count
+        FROM pgbill.usage_record
+        WHERE usage_record.bucket = p_bucket
+            AND usage_record.account_id = p_account_id
+            AND usage_record.meter_id = p_meter_id
+            AND usage_record.occurred_at >= p_from_at
+            AND usage_record.occurred_at < p_until_at
+            AND usage_record.import_seq > p_after_seq
+            AND usage_record.import_seq <= p_through_seq
+        GROUP BY usage_record.dimensions ->> p_group_by
+    ) AS grouped
+    -- Out here, where it keeps all of the above from running.
+    WHERE p_aggregation = 'sum' AND p_group_by IS NOT NULL
+    UNION ALL
     SELECT measure.group_value, measure.quantity, measure.record_count
     FROM (
         SELECT
             corrected.group_value,
             coalesce(
                 CASE p_aggregation
-                    WHEN 'sum' THEN sum(corrected.quantity)
                     WHEN 'count' THEN count(*) FILTER (WHERE NOT corrected.is_void)
                     WHEN 'maximum' THEN max(corrected.quantity) FILTER (WHERE NOT corrected.is_void)
                     WHEN 'last'
@@ -91,8 +112,7 @@ AS $$
         ) AS corrected
         GROUP BY corrected.group_value
     ) AS measure (group_value, quantity, record_count)
-    -- Out here, where it keeps all of the above from running.
-    WHERE p_aggregation <> 'sum' OR p_group_by IS NOT NULL;
+    WHERE p_aggregation <> 'sum';
 $$;
 
 COMMENT ON FUNCTION pgbill.measured IS

@@ -238,7 +238,7 @@ AS $$
         WHERE NOT way.has_tiers AND price.group_by IS NULL
         UNION ALL
         SELECT
-            (array_agg(price_tier.unit_amount ORDER BY price_tier.tier_no))[1],
+            min(price_tier.unit_amount) FILTER (WHERE price_tier.tier_no = 1),
             CASE
                 WHEN way.has_tiers
                     THEN jsonb_agg(
@@ -256,7 +256,7 @@ AS $$
             AND price_tier.price_id = price.price_id
             AND price_tier.begins_on = version.begins_on
             AND price_tier.group_value = CASE
-                WHEN EXISTS (
+                WHEN measured.group_value IS NOT NULL AND EXISTS (
                     SELECT
                     FROM pgbill.price_tier AS of_group
                     WHERE of_group.price_id = price.price_id
@@ -355,6 +355,8 @@ AS $$
                     ) || coalesce(measured.terms, '{}')
                 )
             END AS rating_input
+        -- Built once, though the amount and the line both want it.
+        OFFSET 0
     ) AS rating
     WHERE subscription_price.bucket = p_bucket
         AND subscription_price.account_id = p_account_id
