@@ -1,9 +1,10 @@
 """Ask a tax service for trials: what takes seconds in life takes hundredths here."""
 
+import time
 from typing import Any
 
 from pgbill.tax import TaxService
-from pgbill.taxserver import Answer, Answered, Latency, TaxServer
+from pgbill.taxserver import Answer, Answered, Gate, Latency, TaxServer
 from pgbill.taxtrial import Reply
 
 
@@ -49,3 +50,16 @@ def at_first(count: int, answer: Answer, server: TaxServer) -> Answer:
         return answer(question) if seen[key] <= count else server.usual_answer(question)
 
     return answers
+
+
+def dead_after(count: int, *, seconds: float, server: TaxServer) -> Gate:
+    """Return a gate that is shut for a while after so many questions."""
+    shut_at: list[float] = []
+
+    def gate(_question: dict[str, Any]) -> Reply | None:
+        if len(server.questions) > count and not shut_at:
+            shut_at.append(time.monotonic())
+        is_shut = shut_at and time.monotonic() < shut_at[0] + seconds
+        return Reply(503, {"reason": "back soon"}) if is_shut else None
+
+    return gate

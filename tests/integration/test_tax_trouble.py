@@ -29,7 +29,7 @@ from pgbill.worker import Shift
 from tests.builders import Account
 from tests.shifts import add, job, run_shift
 from tests.shop import FIRST_DAY, Shop, findings, value, values
-from tests.taxes import always, asks, at_first, takes
+from tests.taxes import always, asks, at_first, dead_after, takes
 
 
 @pytest.fixture
@@ -258,10 +258,8 @@ def test_a_service_that_is_dead_for_a_while_costs_nobody_anything(
 ) -> None:
     """In the middle of a run; with one attempt for each account."""
     _accounts(admin, 120)
-    trial = Trial(
-        Conduct(latency_seconds=0.05, down_after_seconds=0.4, down_seconds=1.5)
-    )
-    service.behave(trial)
+    service.latency = takes(0.05)
+    service.gate = dead_after(40, seconds=1.5, server=service)
 
     tally = run_shift(job(dsn, ttl=1, tax=asks(service, in_flight=16)))
 
