@@ -138,7 +138,8 @@ def write(conn: Connection[Any], staged: Staged) -> Written:
     conn.execute("ANALYZE pg_temp.complete_account")
     staged.refuse(db.fetch_all(conn, _QUERIES["problems"], Found))
     db.execute(conn, _QUERIES["revoke_leases"])
-    db.execute(conn, _QUERIES["move_first_boundaries"])
+    while db.execute(conn, _QUERIES["move_first_boundaries"]):
+        pass
     changed_count = db.execute(conn, _QUERIES["update"])
     inserted = db.fetch_one(conn, _QUERIES["insert"], Count)
     assert inserted is not None

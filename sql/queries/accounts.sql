@@ -292,26 +292,30 @@ WHERE (
 -- name: move_first_boundaries
 -- Of accounts that were never closed nothing is cut yet: their first day begins in the new
 -- zone. Of the others the boundary that is due stays where it is, and the next is counted
--- in the new zone.
+-- in the new zone. A thousand at a time, as the trigger on the lease compares each row that
+-- a statement touches with each other (50,000 at once took more than ten minutes).
 UPDATE pgbill.lease
-SET due_at = pgbill.local_midnight(lease.due_on, moved.zone)
+SET due_at = moved.due_at
 FROM (
     SELECT DISTINCT
-        complete_account.bucket,
-        complete_account.account_id,
-        complete_account.zone
+        lease.bucket,
+        lease.account_id,
+        pgbill.local_midnight(lease.due_on, complete_account.zone) AS due_at
     FROM pg_temp.complete_account
     INNER JOIN pgbill.account USING (bucket, account_id)
+    INNER JOIN pgbill.lease USING (bucket, account_id)
     WHERE complete_account.zone <> account.zone
+        AND lease.due_at <> pgbill.local_midnight(lease.due_on, complete_account.zone)
+        AND NOT EXISTS (
+            SELECT
+            FROM pgbill.billing_period
+            WHERE billing_period.bucket = lease.bucket
+                AND billing_period.account_id = lease.account_id
+        )
+    ORDER BY lease.bucket, lease.account_id
+    LIMIT 1000
 ) AS moved
-WHERE lease.bucket = moved.bucket
-    AND lease.account_id = moved.account_id
-    AND NOT EXISTS (
-        SELECT
-        FROM pgbill.billing_period
-        WHERE billing_period.bucket = lease.bucket
-            AND billing_period.account_id = lease.account_id
-    );
+WHERE lease.bucket = moved.bucket AND lease.account_id = moved.account_id;
 
 -- name: update
 UPDATE pgbill.account

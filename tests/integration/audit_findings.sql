@@ -385,10 +385,15 @@ UPDATE pgbill.invoice SET prepaid_amount = 1 WHERE invoice_id = :march;
 -- shows: lease_due_on_wrong
 UPDATE pgbill.lease SET due_on = due_on + 31 WHERE account_id = :busy;
 
--- crime: a lease that is due at midnight in another zone
--- tables: account
+-- crime: a lease that is due at midnight in a zone that its account never had
+-- tables: lease
 -- shows: lease_due_on_wrong
-UPDATE pgbill.account SET zone = 'Asia/Tokyo' WHERE key = 'idle';
+UPDATE pgbill.lease SET due_at = due_at - interval '8 hours' WHERE account_id = :busy;
+
+-- crime: a lease that is due at midnight nowhere on earth
+-- tables: lease
+-- shows: lease_due_on_wrong
+UPDATE pgbill.lease SET due_at = due_at + interval '15 hours' WHERE account_id = :idle;
 
 -- crime: an account without a lease
 -- tables: lease

@@ -13,10 +13,20 @@ from psycopg import Connection
 from pgbill import importing
 from pgbill.errors import LeaseHeldError
 from pgbill.importing import Report
+from tests import builders
 from tests.actors import Actor, bill_all, expire
 from tests.builders import Account
 from tests.inputs import Row, rows, write_csv
-from tests.shop import FEBRUARY, MARCH, Shop, findings, lease_row, values
+from tests.shop import (
+    FEBRUARY,
+    FIRST_DAY,
+    MARCH,
+    Shop,
+    findings,
+    lease_row,
+    run_sql,
+    values,
+)
 
 ACCOUNT: Row = {
     "key": "a-1",
@@ -110,6 +120,47 @@ def test_a_zone_that_changes_leaves_the_boundary_that_is_due(
         "2026-01-31 23:00:00+00",
         "2026-03-01 05:00:00+00",
     ]
+
+
+def test_no_audit_minds_a_zone_that_changes(
+    conn: Connection[Any], tmp_path: Path, account: Account
+) -> None:
+    bill_all(conn, account)
+    for zone, through_on in (
+        ("Pacific/Kiritimati", FIRST_DAY),
+        ("America/New_York", FIRST_DAY),
+        ("Asia/Kathmandu", FEBRUARY),
+        ("Europe/Berlin", MARCH),
+    ):
+        load(conn, tmp_path, ACCOUNT | {"zone": zone})
+
+        assert findings(conn) == {}
+        bill_all(conn, account, through_on=through_on)
+        assert findings(conn) == {}
+
+
+def test_an_audit_minds_a_boundary_that_is_no_midnight_of_the_account(
+    conn: Connection[Any], tmp_path: Path, account: Account
+) -> None:
+    bill_all(conn, account)
+    load(conn, tmp_path, TO_NEW_YORK)
+
+    run_sql(conn, "UPDATE pgbill.lease SET due_at = due_at + interval '1 hour'")
+
+    assert findings(conn) == {"lease_due_on_wrong": 1}
+
+
+def test_the_zone_of_a_closing_without_invoice_is_not_known(
+    conn: Connection[Any], tmp_path: Path
+) -> None:
+    """So any midnight on earth is believed, and no other time."""
+    load(conn, tmp_path, ACCOUNT | {"zone": "Pacific/Kiritimati"})
+    bill_all(conn, builders.find(conn, "a-1"))
+    load(conn, tmp_path, TO_NEW_YORK)
+
+    assert findings(conn) == {}
+    run_sql(conn, "UPDATE pgbill.lease SET due_at = due_at + interval '1 minute'")
+    assert findings(conn) == {"lease_due_on_wrong": 1}
 
 
 def test_the_first_day_begins_in_the_zone_as_long_as_nothing_is_closed(
