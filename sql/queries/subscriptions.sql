@@ -57,6 +57,15 @@ SELECT
     price.currency AS price_currency,
     price.meter_id,
     price.model,
+    price.timing,
+    account.anchor_on,
+    -- The period that the price is billed for: its own, if that is the longer one.
+    CASE
+        WHEN pgbill.boundary(account.anchor_on, price.billing_interval, 1)
+            > pgbill.boundary(account.anchor_on, account.billing_interval, 1)
+            THEN price.billing_interval
+        ELSE account.billing_interval
+    END AS billing_interval,
     coalesce(staged.quantity, 1) AS quantity,
     segment.starts_on AS price_starts_on,
     segment.ends_on AS price_ends_on,
@@ -368,6 +377,9 @@ segment AS (
         resolved.price_id,
         resolved.price_key,
         resolved.meter_id,
+        resolved.timing,
+        resolved.anchor_on,
+        resolved.billing_interval,
         resolved.quantity,
         resolved.known_quantity,
         resolved.price_period,
@@ -395,10 +407,8 @@ account AS (
             FROM pgbill.billing_period
             WHERE billing_period.bucket = touched.bucket
                 AND billing_period.account_id = touched.account_id
-        ) AS closed_on,
-        lease.due_on
+        ) AS closed_on
     FROM (SELECT DISTINCT header.bucket, header.account_id FROM header) AS touched
-    INNER JOIN pgbill.lease USING (bucket, account_id)
 ),
 
 moved AS (
@@ -548,48 +558,60 @@ problem AS (
     INNER JOIN account USING (bucket, account_id)
     WHERE moved.ends_on < account.closed_on OR moved.known_ends_on < account.closed_on
     UNION ALL
-    -- An advance fee that was cut at the end, or given back from there on, is not billed a
-    -- second time for the same period.
+    -- A period of which only a part was billed, up to the end, is not billed again.
     SELECT
         segment.line,
         CASE WHEN segment.ends_with_it THEN 'ends_on' ELSE 'price_ends_on' END,
         format(
-            'price %s is billed in advance until %s, in the midst of its period:'
-            ' begin another row then',
+            'price %s is billed until %s, in the midst of its period: begin another row then',
             segment.price_key, segment.known_ends_on
         )
     FROM segment
     INNER JOIN account USING (bucket, account_id)
     WHERE segment.known_ends_on >= account.closed_on
         AND coalesce(segment.price_ends_on, 'infinity') > segment.known_ends_on
-        AND EXISTS (
-            SELECT
-            FROM (
-                SELECT invoice_line.kind, invoice_line.service_period
-                FROM pgbill.invoice_line
-                WHERE invoice_line.bucket = segment.bucket
-                    AND invoice_line.account_id = segment.account_id
-                    AND invoice_line.subscription_id = segment.subscription_id
-                    AND invoice_line.price_id = segment.price_id
-                UNION ALL
-                SELECT
-                    carried_line.line ->> 'kind',
-                    (carried_line.line ->> 'service_period')::daterange
-                FROM pgbill.carried_line
-                WHERE carried_line.bucket = segment.bucket
-                    AND carried_line.account_id = segment.account_id
-                    AND (carried_line.line ->> 'subscription_id')::bigint
-                    = segment.subscription_id
-                    AND (carried_line.line ->> 'price_id')::integer = segment.price_id
-            ) AS billed
-            WHERE (
-                billed.kind = 'advance'
-                AND upper(billed.service_period) = segment.known_ends_on
-                AND segment.known_ends_on <> account.due_on
+        AND segment.known_ends_on <> pgbill.boundary(
+            segment.anchor_on,
+            segment.billing_interval,
+            pgbill.boundary_number(
+                segment.anchor_on, segment.billing_interval, segment.known_ends_on - 1
             )
-            OR (
-                billed.kind = 'unused_advance'
-                AND lower(billed.service_period) = segment.known_ends_on
+        )
+        AND (
+            segment.timing = 'arrears' AND segment.known_ends_on = account.closed_on
+            OR EXISTS (
+                SELECT
+                FROM pgbill.billed_line
+                WHERE billed_line.bucket = segment.bucket
+                    AND billed_line.account_id = segment.account_id
+                    AND billed_line.subscription_id = segment.subscription_id
+                    AND billed_line.price_id = segment.price_id
+                    AND segment.known_ends_on = CASE billed_line.kind
+                        WHEN 'advance' THEN upper(billed_line.service_period)
+                        WHEN 'unused_advance' THEN lower(billed_line.service_period)
+                    END
+            )
+        )
+    UNION ALL
+    -- In arrears a longer period is billed by the closing that reaches its end: that is over.
+    SELECT
+        segment.line,
+        CASE WHEN segment.ends_with_it THEN 'ends_on' ELSE 'price_ends_on' END,
+        format(
+            'price %s is not billed up to %s, and account %s is closed: end it on a later day',
+            segment.price_key, segment.price_ends_on, segment.account_key
+        )
+    FROM segment
+    INNER JOIN account USING (bucket, account_id)
+    WHERE segment.timing = 'arrears'
+        AND segment.price_ends_on = account.closed_on
+        AND coalesce(segment.known_ends_on, 'infinity') > segment.price_ends_on
+        AND segment.known_price_period IS NOT NULL
+        AND segment.price_ends_on <> pgbill.boundary(
+            segment.anchor_on,
+            segment.billing_interval,
+            pgbill.boundary_number(
+                segment.anchor_on, segment.billing_interval, segment.price_ends_on - 1
             )
         )
     UNION ALL

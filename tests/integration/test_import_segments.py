@@ -320,8 +320,8 @@ def test_a_part_that_waits_for_an_invoice_counts_as_billed(
 
     assert refused(conn, tmp_path, SEATS | {"price_starts_on": "2026-02-01"}) == [
         (
-            "2: price_ends_on: price seats is billed in advance until 2026-02-10, in"
-            " the midst of its period: begin another row then"
+            "2: price_ends_on: price seats is billed until 2026-02-10, in the midst of"
+            " its period: begin another row then"
         )
     ]
 
@@ -344,6 +344,99 @@ def carry(conn: Connection[Any], account: Account, **line: object) -> None:
         line=Jsonb({**about, **line}),
         fencing_token=lease_row(conn, account)["fencing_token"],
     )
+
+
+def lines(conn: Connection[Any]) -> list[str]:
+    """Return the lines of the newest invoice: kind, days, quantity, amount."""
+    return values(
+        conn,
+        "SELECT concat_ws(' ', kind, service_period, quantity, net_amount)"
+        " FROM pgbill.invoice_line WHERE invoice_id = ("
+        " SELECT max(invoice_id) FROM pgbill.invoice) ORDER BY line_no",
+    )
+
+
+def test_seats_that_change_in_what_was_billed_are_given_back_and_charged(
+    conn: Connection[Any], tmp_path: Path, account: Account
+) -> None:
+    """February was billed for 2 seats at 10; from 10 February, 19 days, it has 5."""
+    load(conn, tmp_path, SEATS)
+    bill_all(conn, account, through_on=FEBRUARY)
+    load(conn, tmp_path, TWO, FIVE)
+
+    bill_all(conn, account, through_on=MARCH)
+
+    assert lines(conn) == [
+        "advance [2026-03-01,2026-04-01) 5 50.00",
+        "advance [2026-02-10,2026-03-01) 5 33.93",
+        "unused_advance [2026-02-10,2026-03-01) -1 -13.57",
+    ]
+    assert findings(conn) == {}
+
+
+def yearly(conn: Connection[Any], account: Account, timing: str) -> Row:
+    """Return a row of a fee of 365 for each year of an account that pays monthly."""
+    builders.price(
+        conn,
+        account.seller_id,
+        key="yearly",
+        amount="365",
+        timing=timing,
+        billing_interval="yearly",
+    )
+    return SEATS | {"price": "yearly", "quantity": ""}
+
+
+def test_a_yearly_fee_ends_and_goes_on_in_mid_year(
+    conn: Connection[Any], tmp_path: Path, account: Account
+) -> None:
+    """What is given back is carried forward, and so a new one costs nothing."""
+    fee = yearly(conn, account, "advance")
+    load(conn, tmp_path, fee)
+    bill_all(conn, account)
+    load(conn, tmp_path, fee | {"price_ends_on": "2026-02-01"})
+    assert bill_all(conn, account, through_on=FEBRUARY) == ["carried_forward"]
+
+    assert refused(conn, tmp_path, fee) == [
+        (
+            "2: price_ends_on: price yearly is billed until 2026-02-01, in the midst of"
+            " its period: begin another row then"
+        )
+    ]
+    ended = fee | {"price_ends_on": "2026-02-01"}
+    again = fee | {"price_starts_on": "2026-02-01"}
+    assert load(conn, tmp_path, ended, again).changed == 1
+    bill_all(conn, account, through_on=MARCH)
+    assert sorted(lines(conn)) == [
+        "advance [2026-02-01,2027-01-01) 1 334.00",
+        "unused_advance [2026-02-01,2027-01-01) -1 -334.00",
+    ]
+    assert findings(conn) == {}
+
+
+def test_a_yearly_fee_in_arrears_ends_where_a_closing_still_bills_it(
+    conn: Connection[Any], tmp_path: Path, account: Account
+) -> None:
+    fee = yearly(conn, account, "arrears")
+    load(conn, tmp_path, fee)
+    bill_all(conn, account, through_on=FEBRUARY)
+
+    assert refused(conn, tmp_path, fee | {"price_ends_on": "2026-02-01"}) == [
+        (
+            "2: price_ends_on: price yearly is not billed up to 2026-02-01, and account"
+            " a-1 is closed: end it on a later day"
+        )
+    ]
+    ended = fee | {"price_ends_on": "2026-03-01"}
+    assert load(conn, tmp_path, ended).changed == 1
+    bill_all(conn, account, through_on=MARCH)
+    assert lines(conn) == ["arrears [2026-01-01,2026-03-01) 1 59.00"]
+    assert refused(conn, tmp_path, fee) == [
+        (
+            "2: price_ends_on: price yearly is billed until 2026-03-01, in the midst of"
+            " its period: begin another row then"
+        )
+    ]
 
 
 def test_an_account_that_is_being_invoiced_is_left_alone(

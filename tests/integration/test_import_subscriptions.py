@@ -321,8 +321,8 @@ def test_a_part_that_was_billed_in_advance_is_not_prolonged(
 
     assert refused(conn, tmp_path, FEE | {"ends_on": "2026-04-01"}) == [
         (
-            "2: ends_on: price fee is billed in advance until 2026-02-15, in the midst"
-            " of its period: begin another row then"
+            "2: ends_on: price fee is billed until 2026-02-15, in the midst of its"
+            " period: begin another row then"
         )
     ]
     successor = FEE | {"subscription": "s-2", "starts_on": "2026-02-15"}
