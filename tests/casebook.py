@@ -270,14 +270,19 @@ class Book:
         *quantities: str,
         at: datetime = datetime(2026, 1, 15, 12, tzinfo=UTC),
         meter: str = "used",
-        **columns: Any,  # noqa: ANN401
+        dimensions: dict[str, str] | None = None,
     ) -> None:
         """Import usage records, a second apart, as one import."""
         meter_id = value(
             self.conn, "SELECT meter_id FROM pgbill.meter WHERE key = %s", meter
         )
         builders.usage(
-            self.conn, self.account, meter_id, *quantities, occurred_at=at, **columns
+            self.conn,
+            self.account,
+            meter_id,
+            *quantities,
+            occurred_at=at,
+            dimensions=dimensions,
         )
 
     def charge(
