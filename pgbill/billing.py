@@ -1,10 +1,11 @@
 """Run the billing: open a run or join one, start workers, and seal it when all is done.
 
 The run is a row, so two commands that ask for the same join, and a command that was
-killed continues where it was. It ends when nothing is due except what is parked or has
-failed in it; leases of dead workers are waited for. Workers that die are replaced, a
-bounded number of times; an account that kills its workers is parked by the cap on its
-attempts, not by the end of the run.
+killed continues where it was. It ends when nothing is due except what is parked, is
+held for review or has failed in it for good; leases of dead workers are waited for, and
+so are failures that may pass. Workers that die are replaced, a bounded number of times;
+an account that kills its workers is parked by the cap on its attempts, not by the end
+of the run.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ from pgbill.config import Settings
 from pgbill.errors import ConfigError, PgbillError, TemporaryError, UsageError
 from pgbill.issuing import Policy
 from pgbill.job import GivenUp, Job
-from pgbill.lease import Scope
+from pgbill.lease import Patience, Scope
 from pgbill.renewal import Terms
 from pgbill.summary import Failure, Summary, Total
 from pgbill.supervision import OnProgress, Supervision
@@ -51,6 +52,8 @@ class Request:
     """None: today in the seller's zone."""
     workers: int
     account_key: str | None = None
+    hold_mail: bool = False
+    """Messages wait until a person releases them."""
 
 
 OnAlert = Callable[[str], None]
@@ -62,6 +65,7 @@ service that fails."""
 class _Run:
     run_id: int
     is_joined: bool
+    holds_mail: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class _Due:
     due_count: int
     held_count: int
     parked_count: int
+    draft_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +103,6 @@ class _Statistics:
     are_empty: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Unparked:
-    """An account that was parked, and whether it is not any more."""
-
-    account_key: str
-    is_unparked: bool
-
-
 def run(
     dsn: str,
     settings: Settings,
@@ -121,7 +118,8 @@ def run(
 
     Raises:
         SchemaError: The schema is not that of this version.
-        UsageError: The account is unknown, or the issue date is too early.
+        UsageError: The account is unknown, the issue date is too early, or mail is to
+            be held and the run that is joined does not.
         TemporaryError: The database or the tax service went away, or all workers died
             again and again.
         ConfigError: The tax provider cannot be asked.
@@ -134,7 +132,12 @@ def run(
         account = _find_account(conn, request.account_key)
         due = _count_due(conn, Scope(0, request.through_on, account))
         if due.due_count == 0 and not _is_open(conn, settings, request):
-            return Summary(None, is_finished=True, parked_before=due.parked_count)
+            return Summary(
+                None,
+                is_finished=True,
+                parked_before=due.parked_count,
+                in_review=due.draft_count,
+            )
         opened = _open(conn, settings, request)
         scope = Scope(opened.run_id, request.through_on, account)
         watch = Watch(lambda: _connect(dsn), opened.run_id, on_alert)
@@ -152,25 +155,11 @@ def run(
     supervision.supervise()
     with _connected(dsn) as conn:
         watch.look_with(conn)
-        summary = _conclude(conn, scope, due, started)
+        summary = _conclude(conn, opened, scope, due, started)
     # If the others have finished what was left by one that gave up, all is well.
     if supervision.given_up and not summary.is_finished:
         raise _error(supervision.given_up)
     return summary
-
-
-def retry(dsn: str, *, account_key: str | None, reason: str) -> list[Unparked]:
-    """Unpark accounts, all or one, and approve all that is due for them today.
-
-    Raises:
-        UsageError: The account is unknown.
-    """
-    with _connected(dsn) as conn:
-        schema.require_current(conn)
-        _find_account(conn, account_key)
-        return db.fetch_all(
-            conn, _QUERIES["unpark"], Unparked, account_key=account_key, reason=reason
-        )
 
 
 def who() -> str:
@@ -250,7 +239,7 @@ def _count_due(conn: Connection[Any], scope: Scope) -> _Due:
         run_id=scope.run_id,
         account_id=scope.account and scope.account[1],
     )
-    return counted or _Due(0, 0, 0)
+    return counted or _Due(0, 0, 0, 0)
 
 
 def _is_open(conn: Connection[Any], settings: Settings, request: Request) -> bool:
@@ -285,13 +274,22 @@ def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
                 "hard_limit_seconds": settings.hard_limit_seconds,
                 "max_attempts": settings.max_attempts,
                 "max_due_periods": settings.max_due_periods,
+                "retry_after_seconds": settings.retry_after_seconds,
+                "retry_wait_seconds": settings.retry_wait_seconds,
             }
         ),
         started_by=who(),
         version=__version__,
+        hold_mail=request.hold_mail,
     )
     if opened is None:
         raise ConfigError("the run could not be opened.", hint="Run pgbill check.")
+    if request.hold_mail and not opened.holds_mail:
+        raise UsageError(
+            f"run {opened.run_id}, which asks for the same, is open and does not hold"
+            " its mail.",
+            hint="Finish it without --hold-mail.",
+        )
     return opened
 
 
@@ -348,6 +346,7 @@ def _jobs(
         issue_on=request.issue_on,
         max_due_periods=settings.max_due_periods,
         max_attempts=settings.max_attempts,
+        patience=Patience(settings.retry_after_seconds, settings.retry_wait_seconds),
     )
     return [
         Job(
@@ -364,7 +363,7 @@ def _jobs(
 
 
 def _conclude(
-    conn: Connection[Any], scope: Scope, due: _Due, started: float
+    conn: Connection[Any], opened: _Run, scope: Scope, due: _Due, started: float
 ) -> Summary:
     """Seal the run if nothing is left, and tell what it has done."""
     left = _count_due(conn, scope)
@@ -390,6 +389,8 @@ def _conclude(
         is_finished=is_finished,
         still_due=left.due_count,
         parked_before=due.parked_count,
+        in_review=left.draft_count,
+        holds_mail=opened.holds_mail,
         seconds=round(time.monotonic() - started, 3),
         totals=totals,
         failures=failures,

@@ -53,6 +53,8 @@ class Settings(BaseSettings):
     lease_margin_seconds: _Seconds = 5
     hard_limit_seconds: _Seconds = 1_800
     max_attempts: int = Field(default=5, ge=1, le=1_000)
+    retry_after_seconds: _Seconds = 60
+    retry_wait_seconds: float = Field(default=300, ge=0, le=86_400)
     max_due_periods: int = Field(default=3, ge=1, le=1_000)
     workers: int = Field(default=8, ge=1, le=64)
     batch_size: int = Field(default=100, ge=1, le=10_000)

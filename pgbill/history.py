@@ -37,6 +37,8 @@ class Account:
     expires_at: datetime | None
     attempts: int
     parked_at: datetime | None
+    draft_at: datetime | None
+    retry_at: datetime | None
     detail: str | None
     asked_at: datetime
 
@@ -53,6 +55,7 @@ class Event:
     due_on: date
     outcome: str | None
     detail: str | None
+    acted_by: str | None
 
 
 @dataclass(frozen=True, slots=True)

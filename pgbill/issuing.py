@@ -14,7 +14,7 @@ from typing import Any, Literal
 from psycopg import Connection
 
 from pgbill import db
-from pgbill.lease import Account, Lease, Scope, Worker
+from pgbill.lease import NO_PATIENCE, Account, Lease, Patience, Scope, Worker
 
 _QUERIES = db.Queries("issuing")
 
@@ -30,6 +30,7 @@ class Policy:
     """None: today in the seller's zone."""
     max_due_periods: int
     max_attempts: int
+    patience: Patience = NO_PATIENCE
 
 
 @dataclass(frozen=True, slots=True)

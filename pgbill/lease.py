@@ -77,6 +77,21 @@ class Release:
     lease: Lease
     outcome: Outcome
     detail: str | None = None
+    may_pass: bool = False
+    """Of a failure: the same run tries it again, after a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How a run retries what has failed and may pass, in seconds; by default not."""
+
+    retry_after: float = 60
+    """Before the second attempt; it doubles with each."""
+    retry_wait: float = 0
+    """A longer delay is not waited for: the next run tries the account."""
+
+
+NO_PATIENCE = Patience()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +186,16 @@ def renew(
 
 
 def release(
-    conn: Connection[Any], releases: Sequence[Release], *, max_attempts: int
+    conn: Connection[Any],
+    releases: Sequence[Release],
+    *,
+    max_attempts: int,
+    patience: Patience = NO_PATIENCE,
 ) -> None:
     """Let go of leases without an invoice; those that are lost already are passed over.
 
-    A failure at the last permitted attempt parks the account.
+    A failure at the last permitted attempt parks the account; one before, if it may
+    pass, is tried again by the same run when its delay is over.
     """
     if not releases:
         return
@@ -188,6 +208,9 @@ def release(
         outcomes=[each.outcome for each in releases],
         details=[each.detail for each in releases],
         max_attempts=max_attempts,
+        may_pass=[each.may_pass for each in releases],
+        retry_after=patience.retry_after,
+        retry_wait=patience.retry_wait,
     )
 
 

@@ -19,7 +19,7 @@ _ENDED_RUNS = 3
 _LISTED_MESSAGES = 20
 _LISTED_ALERTS = 5
 
-STATES = ("pending", "claimed", "deferred", "uncertain", "accepted", "failed")
+STATES = ("held", "pending", "claimed", "deferred", "uncertain", "accepted", "failed")
 """The states of messages, in the order of their life."""
 
 

@@ -35,9 +35,14 @@ class Summary:
     nothing_to_bill: int = 0
     failed: int = 0
     parked: int = 0
+    held: int = 0
+    """Drafts that wait for a review."""
     leases_lost: int = 0
     still_due: int = 0
     parked_before: int = 0
+    in_review: int = 0
+    """Due accounts that wait for a review, of this run or of one before."""
+    holds_mail: bool = False
     seconds: float = 0
     totals: list[Total] = field(default_factory=list[Total])
     failures: list[Failure] = field(default_factory=list[Failure])

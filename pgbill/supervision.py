@@ -1,7 +1,9 @@
 """Look after the workers of a run: start them, count, replace the dead, drain.
 
-Workers that die are replaced, a bounded number of times. The first SIGTERM or SIGINT
-lets them finish what they commit and give the rest back; the second ends them at once.
+Workers that die are replaced, a bounded number of times in a row: as long as accounts
+are invoiced in between, some others are to blame, which are parked in the end. The
+first SIGTERM or SIGINT lets workers finish what they commit and give the rest back; the
+second ends them at once.
 """
 
 import contextlib
@@ -56,7 +58,7 @@ class Supervision:
         self._done = 0
         self._lost = 0
         self._signals = 0
-        self._replacements = 10 + 2 * len(jobs)
+        self._deaths = 0
         self._given_up: GivenUp | None = None
         self._noticed: str | None = None
         self._analyze_at = [1, due // 20]
@@ -92,6 +94,8 @@ class Supervision:
         if isinstance(news, Tally):
             self._done += news.done_count
             self._lost += news.lost
+            if news.done_count:
+                self._deaths = 0
             self._notice(news.notices)
             # While the tables are small: plans made before then are mended by it.
             if self._analyze_at and self._done >= self._analyze_at[0]:
@@ -110,13 +114,13 @@ class Supervision:
                 self._on_notice(sentence)
 
     def _replace(self, ended: Ended) -> None:
-        if self._replacements == 0:
+        self._deaths += 1
+        if self._deaths > 10 + 2 * len(self._jobs):
             self._crew.stop()
             raise TemporaryError(
                 "workers die again and again.",
                 hint="See what kills them, then start the run again; it continues.",
             )
-        self._replacements -= 1
         self._crew.start(ended.job)
 
 

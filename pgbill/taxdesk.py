@@ -14,7 +14,13 @@ import time
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 
-from pgbill.tax import Question, TaxError, TaxProvider, TaxService
+from pgbill.tax import (
+    Question,
+    TaxError,
+    TaxProvider,
+    TaxService,
+    TaxUnavailableError,
+)
 from pgbill.taxcall import Line
 
 _HELD_FOR_EACH_SLOT = 4
@@ -30,6 +36,8 @@ class Reply:
     ticket: object
     answer: str | None
     problem: str | None
+    may_pass: bool = False
+    """The same question may get an answer later."""
 
 
 class Desk:
@@ -141,7 +149,8 @@ def _reply(ticket: object, call: "Future[str]") -> Reply:
     try:
         return Reply(ticket, call.result(0), None)
     except TaxError as error:
-        return Reply(ticket, None, str(error))
+        may_pass = isinstance(error, TaxUnavailableError)
+        return Reply(ticket, None, str(error), may_pass=may_pass)
     except CancelledError:
         return Reply(ticket, None, "the call to the tax service was cut off")
     except Exception as error:  # noqa: BLE001 (an account must not end its worker)

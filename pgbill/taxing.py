@@ -179,8 +179,10 @@ class TaxShift(Shift):
             if reply.answer is not None:
                 self._ready[held.account] = Answered(held, asked, reply.answer)
             elif self._renewal.is_live(held):
-                failed.append(Release(held, "failed", reply.problem))
-        self._refuse(failed)
+                failed.append(
+                    Release(held, "failed", reply.problem, may_pass=reply.may_pass)
+                )
+        self._fail(failed)
 
     def _gather(self, timeout_seconds: float) -> list[Reply]:
         """Return what has come, a batch if there is more to come.

@@ -23,6 +23,16 @@ _MINUTE = 60
 _HOUR = 3_600
 
 
+_ACTS = {
+    "parked": "The account was parked",
+    "unparked": "The account was unparked",
+    "retried": "The account was made due again",
+    "approved": "The draft was approved",
+    "discarded": "The draft was discarded",
+}
+"""What a person does to an account; parking, a worker may do as well."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """Something that happened."""
@@ -53,6 +63,14 @@ def situation(account: Account) -> str:
             f"parked since {account.parked_at:%Y-%m-%d %H:%M:%S} UTC"
             f" ({account.detail}); {due}."
         )
+    if account.draft_at is not None:
+        return (
+            f"a draft waits for review since {account.draft_at:%Y-%m-%d %H:%M:%S} UTC"
+            f" ({account.detail}); {due}."
+        )
+    if account.retry_at is not None:
+        again = f"{account.retry_at:%Y-%m-%d %H:%M:%S} UTC ({account.detail})"
+        return f"it failed and is tried again at {again}; {due}."
     if account.holder is None or account.claimed_at is None:
         return f"nobody works on it; {due}."
     held = duration(account.asked_at - account.claimed_at)
@@ -68,6 +86,7 @@ def event(told: Event, claim: Event | None) -> Entry:
     """Tell what happened to the lease; `claim` is the one that it is about."""
     who = told.holder or "Somebody"
     took = f" after {duration(told.occurred_at - claim.occurred_at)}" if claim else ""
+    by = f" by {told.acted_by}" if told.acted_by else ""
     because = f": {told.detail}" if told.detail else ""
     token = f"token {told.fencing_token}"
     match told.kind, told.outcome:
@@ -85,10 +104,10 @@ def event(told: Event, claim: Event | None) -> Entry:
             text = f"{who} gave the account back{took} ({token}){because}"
         case _, "failed":
             text = f"{who} could not invoice it{took} ({token}){because}"
-        case _, "parked":
-            text = f"The account was parked{because}"
-        case _, "unparked":
-            text = f"The account was unparked{because}"
+        case _, "held":
+            text = f"The draft was held back for review{took} ({token}){because}"
+        case _, outcome if outcome in _ACTS:
+            text = f"{_ACTS[outcome]}{by}{because}"
         case _, "revoked":
             text = f"The lease was taken from {who}{took} ({token}){because}"
         case _:
@@ -100,6 +119,7 @@ def event(told: Event, claim: Event | None) -> Entry:
         "due_on": told.due_on,
         "outcome": told.outcome,
         "detail": told.detail,
+        "acted_by": told.acted_by,
     }
     return Entry(told.occurred_at, told.kind, f"{text}.", facts)
 

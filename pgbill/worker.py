@@ -263,8 +263,15 @@ class Shift:
         reason = str(error)
         if isinstance(error, psycopg.Error):
             reason = error.diag.message_primary or reason
-        self._tally.failed += 1
-        self._release([Release(held, "failed", reason)])
+        # What was cancelled took too long, this time: the data may be all right.
+        may_pass = isinstance(error, errors.QueryCanceled)
+        self._fail([Release(held, "failed", reason, may_pass=may_pass)])
+
+    def _fail(self, releases: Sequence[Release]) -> None:
+        """Release accounts as failed; those that may pass come back in this run."""
+        self._release(releases)
+        waits = self._job.policy.patience.retry_wait > 0
+        self._tally.failed += sum(not (waits and each.may_pass) for each in releases)
 
     def _lose(self, held: Lease) -> None:
         self._renewal.drop([held])
@@ -296,6 +303,7 @@ class Shift:
             self._connection(),
             releases,
             max_attempts=self._job.policy.max_attempts,
+            patience=self._job.policy.patience,
         )
         self._renewal.drop(each.lease for each in releases)
 

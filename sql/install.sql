@@ -29,6 +29,8 @@
 \ir functions/abandon.sql
 \ir functions/record_refusal.sql
 \ir functions/unpark.sql
+\ir functions/park.sql
+\ir functions/retry_run.sql
 \ir functions/revoke_leases.sql
 \ir functions/due_buckets.sql
 \ir functions/is_billed_in_advance.sql
@@ -77,12 +79,14 @@
 \ir functions/begin_attempt.sql
 \ir functions/record_outcome.sql
 \ir functions/retry_message.sql
+\ir functions/release_held_messages.sql
 \ir functions/digest_is_due.sql
 \ir functions/begin_digest.sql
 \ir functions/record_digest.sql
 \ir functions/create_usage_partitions.sql
 \ir functions/settle.sql
 \ir functions/due_count.sql
+\ir functions/run_failures.sql
 \ir functions/run_summary.sql
 \ir functions/seal_run.sql
 \ir functions/open_run.sql
@@ -114,6 +118,7 @@
 \ir audits/p2_written_with_stale_token.sql
 \ir audits/p3_attempt_before_invoice.sql
 \ir audits/p3_invoice_without_message.sql
+\ir audits/p3_message_not_held.sql
 \ir audits/p3_message_trigger_missing.sql
 \ir audits/p3_message_without_invoice.sql
 \ir audits/p4_freeze_missing.sql

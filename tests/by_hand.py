@@ -224,6 +224,30 @@ def application(
     )
 
 
+def held_draft(
+    conn: Connection[Any], account: Account, token: int, period_end: date
+) -> None:
+    """Hold back a draft of nothing."""
+    builders.insert(
+        conn,
+        "held_draft",
+        "held_draft_id",
+        bucket=account.bucket,
+        account_id=account.account_id,
+        period_start=period_end,
+        period_end=period_end,
+        run_id=1,
+        reasons=["by hand"],
+        currency="EUR",
+        net_amount=Decimal(0),
+        tax_amount=Decimal(0),
+        gross_amount=Decimal(0),
+        draft={},
+        digest="by hand",
+        fencing_token=token,
+    )
+
+
 def number(
     conn: Connection[Any], account: Account, invoice_id: int, number: int
 ) -> None:

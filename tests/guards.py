@@ -26,6 +26,7 @@ FENCED = (
     "tax_answer",
     "carried_line",
     "credit_application",
+    "held_draft",
 )
 
 

@@ -11,6 +11,7 @@ import typer
 
 from pgbill import __version__
 from pgbill.cli import (
+    account,
     alert,
     audit,
     catalog,
@@ -24,6 +25,7 @@ from pgbill.cli import (
     relay,
     retention,
     run,
+    runs,
     schema,
     server,
     status,
@@ -41,8 +43,9 @@ app.add_typer(schema.commands)
 app.add_typer(catalog.commands, name="catalog")
 app.add_typer(imports.commands, name="import")
 app.add_typer(run.commands)
-app.add_typer(run.runs, name="runs")
 app.add_typer(preview.commands)
+app.add_typer(runs.commands, name="runs")
+app.add_typer(account.commands, name="account")
 app.add_typer(relay.commands)
 app.add_typer(outbox.commands, name="outbox")
 app.add_typer(status.commands)

@@ -1,4 +1,4 @@
-"""`pgbill run`: invoice all that is due; and `pgbill runs retry`."""
+"""`pgbill run`: invoice all that is due."""
 
 import sys
 from datetime import date, datetime
@@ -8,14 +8,13 @@ import typer
 from rich.text import Text
 
 from pgbill.cli import output
-from pgbill.errors import PgbillError, TemporaryError, UsageError
+from pgbill.errors import PgbillError, TemporaryError
 
 if TYPE_CHECKING:
     from pgbill.summary import Summary
     from pgbill.supervision import Progress
 
 commands = typer.Typer()
-runs = typer.Typer(no_args_is_help=True, help="Look after runs and parked accounts.")
 
 
 def _day(text: str) -> date:
@@ -60,6 +59,13 @@ def run(
             metavar="KEY", envvar="PGBILL_ACCOUNT", help="Only this billing account."
         ),
     ] = None,
+    hold_mail: Annotated[
+        bool,
+        typer.Option(
+            "--hold-mail",
+            help="Send nothing before pgbill outbox release.",
+        ),
+    ] = False,
     json: output.AsJson = False,
 ) -> None:
     """Invoice all that is due: each account once for each billing period.
@@ -80,6 +86,7 @@ def run(
         issue_on=issue_on,
         workers=workers or settings.workers,
         account_key=account,
+        hold_mail=hold_mail,
     )
     with _progress() as bar:
         summary = billing.run(
@@ -94,36 +101,6 @@ def run(
         raise typer.Exit(TemporaryError.exit_code)
     if summary.failed or summary.parked:
         raise typer.Exit(PgbillError.exit_code)
-
-
-@runs.command()
-def retry(
-    *,
-    reason: Annotated[str, typer.Option(help="Why; kept with each account.")],
-    account: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY", help="Only this billing account. Default: all parked."
-        ),
-    ] = None,
-    json: output.AsJson = False,
-) -> None:
-    """Unpark accounts: the next run takes them, with all that is due for them today.
-
-    Example: pgbill runs retry --account A-1042 --reason "tax rate for CH added"
-    """
-    from pgbill import billing, config, server
-
-    if not reason.strip():
-        raise UsageError("--reason is empty.", hint="Say why: it is kept.")
-    unparked = billing.retry(
-        server.dsn(config.load()), account_key=account, reason=reason
-    )
-    rows = [
-        {"account": each.account_key, "unparked": each.is_unparked} for each in unparked
-    ]
-    output.table(rows, {"account": "account", "unparked": "unparked"}, json=json)
-    output.say(f"{sum(each.is_unparked for each in unparked)} accounts unparked.")
 
 
 class _progress:  # noqa: N801
@@ -178,7 +155,7 @@ def _print(summary: "Summary", *, json: bool) -> None:
         output.as_json(summary)
         return
     if summary.run_id is None:
-        output.say(f"nothing is due.{_parked(summary)}")
+        output.say(f"nothing is due.{_waiting(summary)}")
         return
     output.table(
         [
@@ -186,6 +163,7 @@ def _print(summary: "Summary", *, json: bool) -> None:
             {"what": "periods with nothing to bill", "count": summary.nothing_to_bill},
             {"what": "accounts that failed", "count": summary.failed},
             {"what": "accounts parked", "count": summary.parked},
+            {"what": "drafts held for review", "count": summary.held},
             {"what": "leases lost", "count": summary.leases_lost},
             {"what": "still due", "count": summary.still_due},
         ],
@@ -222,12 +200,20 @@ def _print(summary: "Summary", *, json: bool) -> None:
             " still due: the same command continues."
         )
     else:
-        output.say(f"done in {summary.seconds:.1f} s.{_parked(summary)}")
+        output.say(f"done in {summary.seconds:.1f} s.{_waiting(summary)}")
+    if summary.holds_mail:
+        output.say(
+            f"its mail is held: pgbill outbox release --run {summary.run_id} sends it."
+        )
 
 
-def _parked(summary: "Summary") -> str:
-    if not summary.parked_before:
-        return ""
-    count = summary.parked_before
-    parked = "1 account is" if count == 1 else f"{count} accounts are"
-    return f" {parked} parked: see pgbill runs retry."
+def _waiting(summary: "Summary") -> str:
+    """Say what waits for a person."""
+    told = ""
+    if count := summary.parked_before:
+        parked = "1 account is" if count == 1 else f"{count} accounts are"
+        told += f" {parked} parked: see pgbill runs retry."
+    if count := summary.in_review:
+        held = "1 account waits" if count == 1 else f"{count} accounts wait"
+        told += f" {held} for a review: see pgbill draft list."
+    return told

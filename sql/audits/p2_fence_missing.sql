@@ -11,7 +11,8 @@ FROM (
     ('invoice_cancellation'),
     ('tax_answer'),
     ('carried_line'),
-    ('credit_application')
+    ('credit_application'),
+    ('held_draft')
 ) AS fenced (table_name)
 WHERE NOT EXISTS (
     SELECT

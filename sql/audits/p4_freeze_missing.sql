@@ -17,6 +17,8 @@ WITH frozen AS (
         ('invoice_number', TRUE),
         ('invoice_cancellation', TRUE),
         ('tax_answer', TRUE),
+        ('held_draft', TRUE),
+        ('draft_decision', TRUE),
         ('seller_snapshot', TRUE),
         ('usage_record', TRUE),
         ('usage_watermark', TRUE),

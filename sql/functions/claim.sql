@@ -42,7 +42,8 @@ BEGIN
             AND lease.due_on <= coalesce(p_through_on, 'infinity'::date - 1) + 1
             AND lease.due_at <= v_now
             AND lease.expires_at <= v_now
-            AND lease.failed_run_id IS DISTINCT FROM p_run_id
+            AND lease.draft_at IS NULL
+            AND (lease.failed_run_id IS DISTINCT FROM p_run_id OR lease.retry_at <= v_now)
             AND (p_account_id IS NULL OR lease.account_id = p_account_id)
         ORDER BY lease.due_on, lease.account_id
         LIMIT p_limit
@@ -73,7 +74,10 @@ BEGIN
         claimed_at = v_now,
         renewed_at = v_now,
         expires_at = v_now + p_ttl,
-        attempts = lease.attempts + 1
+        attempts = lease.attempts + 1,
+        failed_run_id = NULL,
+        retry_at = NULL,
+        acted_by = NULL
     FROM unnest(v_account_ids, v_tokens) AS claimed (account_id, fencing_token)
     WHERE lease.bucket = p_bucket AND lease.account_id = claimed.account_id
     RETURNING

@@ -1,5 +1,6 @@
 -- Where work is left, without locks: a worker asks before it claims, and a run ends when
--- this is empty. Accounts whose lease another holds count too, as it may die.
+-- this is empty. Accounts whose lease another holds count too, as it may die; so do those
+-- that the run tries again later.
 
 CREATE OR REPLACE FUNCTION pgbill.due_buckets(
     p_through_on date, p_run_id bigint, p_account_id bigint DEFAULT NULL
@@ -16,7 +17,7 @@ DECLARE
     v_before_on date := coalesce(p_through_on, 'infinity'::date - 1) + 1;
 BEGIN
     RETURN QUERY
-    SELECT every_bucket.bucket, due.expires_at <= v_now
+    SELECT every_bucket.bucket, due.is_claimable
     FROM (
         SELECT every_number.bucket
         FROM generate_series(0, 255) AS every_number (bucket)
@@ -29,26 +30,31 @@ BEGIN
     CROSS JOIN LATERAL (
         -- One that can be claimed is looked for first, and found at once where many are.
         (
-            SELECT lease.expires_at
+            SELECT TRUE AS is_claimable
             FROM pgbill.lease
             WHERE lease.bucket = every_bucket.bucket
                 AND lease.parked_at IS NULL
                 AND lease.due_on <= v_before_on
                 AND lease.due_at <= v_now
                 AND lease.expires_at <= v_now
-                AND lease.failed_run_id IS DISTINCT FROM p_run_id
+                AND lease.draft_at IS NULL
+                AND (lease.failed_run_id IS DISTINCT FROM p_run_id OR lease.retry_at <= v_now)
                 AND (p_account_id IS NULL OR lease.account_id = p_account_id)
             LIMIT 1
         )
         UNION ALL
         (
-            SELECT lease.expires_at
+            SELECT FALSE
             FROM pgbill.lease
             WHERE lease.bucket = every_bucket.bucket
                 AND lease.parked_at IS NULL
                 AND lease.due_on <= v_before_on
                 AND lease.due_at <= v_now
-                AND lease.expires_at > v_now
+                AND lease.draft_at IS NULL
+                AND (
+                    lease.expires_at > v_now
+                    OR (lease.failed_run_id = p_run_id AND lease.retry_at > v_now)
+                )
                 AND (p_account_id IS NULL OR lease.account_id = p_account_id)
             LIMIT 1
         )

@@ -8,15 +8,17 @@ CREATE OR REPLACE FUNCTION pgbill.open_run(
     p_account_key text,
     p_settings jsonb,
     p_started_by text,
-    p_version text
+    p_version text,
+    p_hold_mail boolean DEFAULT FALSE
 )
-RETURNS TABLE (run_id bigint, is_joined boolean)
+RETURNS TABLE (run_id bigint, is_joined boolean, holds_mail boolean)
 LANGUAGE plpgsql
 SECURITY DEFINER
 SET search_path = ''
 AS $$
 DECLARE
     v_run_id bigint;
+    v_holds_mail boolean;
 BEGIN
     -- "By yesterday" of another day is another question.
     PERFORM pgbill.seal_run(stale.run_id, 'superseded')
@@ -31,20 +33,22 @@ BEGIN
 
     LOOP
         INSERT INTO pgbill.billing_run (
-            through_on, issue_on, mode, account_key, settings, started_by, pgbill_version
+            through_on, issue_on, mode, account_key, settings, started_by, pgbill_version,
+            hold_mail
         )
         VALUES (
-            p_through_on, p_issue_on, p_mode, p_account_key, p_settings, p_started_by, p_version
+            p_through_on, p_issue_on, p_mode, p_account_key, p_settings, p_started_by, p_version,
+            p_hold_mail
         )
         ON CONFLICT (through_on, issue_on, mode, account_key) WHERE sealed_at IS NULL DO NOTHING
         RETURNING billing_run.run_id INTO v_run_id;
 
         IF v_run_id IS NOT NULL THEN
-            RETURN QUERY SELECT v_run_id, FALSE;
+            RETURN QUERY SELECT v_run_id, FALSE, p_hold_mail;
             RETURN;
         END IF;
 
-        SELECT billing_run.run_id INTO v_run_id
+        SELECT billing_run.run_id, billing_run.hold_mail INTO v_run_id, v_holds_mail
         FROM pgbill.billing_run
         WHERE billing_run.through_on IS NOT DISTINCT FROM p_through_on
             AND billing_run.issue_on IS NOT DISTINCT FROM p_issue_on
@@ -54,7 +58,7 @@ BEGIN
 
         -- Not found: it was sealed between the two statements; begin a new one.
         IF found THEN
-            RETURN QUERY SELECT v_run_id, TRUE;
+            RETURN QUERY SELECT v_run_id, TRUE, v_holds_mail;
             RETURN;
         END IF;
     END LOOP;
@@ -62,4 +66,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.open_run IS
-'Begin a run, or join the open one that was asked the same.';
+'Begin a run, or join the open one that was asked the same; whether that holds its mail was '
+'decided when it began.';

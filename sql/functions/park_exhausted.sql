@@ -24,7 +24,10 @@ BEGIN
         outcome = 'parked',
         detail = format('gave up after %s attempts: %s', lease.attempts,
             coalesce(lease.detail, 'the last worker did not come back')),
-        parked_at = v_now
+        parked_at = v_now,
+        failed_run_id = NULL,
+        retry_at = NULL,
+        acted_by = NULL
     FROM unnest(p_account_ids, v_tokens) AS parked (account_id, fencing_token)
     WHERE lease.bucket = p_bucket AND lease.account_id = parked.account_id;
 END;

@@ -51,7 +51,8 @@ BEGIN
         claimed_at = NULL,
         expires_at = '-infinity',
         outcome = 'revoked',
-        detail = p_reason
+        detail = p_reason,
+        acted_by = NULL
     FROM revoked
     WHERE lease.bucket = revoked.bucket AND lease.account_id = revoked.account_id;
 END;

@@ -19,17 +19,14 @@ AS $$
     ),
 
     mishap AS MATERIALIZED (
-        SELECT
-            lease_event.bucket,
-            lease_event.account_id,
-            lease_event.kind,
-            lease_event.outcome
+        SELECT lease_event.bucket
         FROM pgbill.lease_event
-        WHERE lease_event.run_id = p_run_id
-            AND (
-                lease_event.kind IN ('expired', 'abandoned')
-                OR lease_event.outcome IN ('failed', 'parked')
-            )
+        WHERE lease_event.run_id = p_run_id AND lease_event.kind = 'expired'
+    ),
+
+    failure AS MATERIALIZED (
+        SELECT failures.outcome
+        FROM pgbill.run_failures(p_run_id) AS failures
     ),
 
     currency_total AS (
@@ -49,17 +46,10 @@ AS $$
         'run_id', p_run_id,
         'invoiced', (SELECT count(*) FROM closed WHERE closed.outcome = 'invoiced'),
         'nothing_to_bill', (SELECT count(*) FROM closed WHERE closed.outcome = 'nothing_to_bill'),
-        'failed', (
-            SELECT count(DISTINCT (mishap.bucket, mishap.account_id))
-            FROM mishap
-            WHERE mishap.outcome = 'failed'
-        ),
-        'parked', (
-            SELECT count(DISTINCT (mishap.bucket, mishap.account_id))
-            FROM mishap
-            WHERE mishap.outcome = 'parked'
-        ),
-        'leases_lost', (SELECT count(*) FROM mishap WHERE mishap.kind = 'expired'),
+        'failed', (SELECT count(*) FROM failure WHERE failure.outcome = 'failed'),
+        'parked', (SELECT count(*) FROM failure WHERE failure.outcome = 'parked'),
+        'held', (SELECT count(*) FROM pgbill.held_draft WHERE held_draft.run_id = p_run_id),
+        'leases_lost', (SELECT count(*) FROM mishap),
         'totals', coalesce(
             (
                 SELECT jsonb_agg(

@@ -1,7 +1,9 @@
 -- Give parked accounts another chance, on the word of a person. What is due today is
 -- approved, however many periods it is.
 
-CREATE OR REPLACE FUNCTION pgbill.unpark(p_bucket integer, p_account_id bigint, p_reason text)
+CREATE OR REPLACE FUNCTION pgbill.unpark(
+    p_bucket integer, p_account_id bigint, p_reason text, p_by text DEFAULT NULL
+)
 RETURNS boolean
 LANGUAGE plpgsql
 SECURITY DEFINER
@@ -30,6 +32,8 @@ BEGIN
         attempts = 0,
         parked_at = NULL,
         failed_run_id = NULL,
+        retry_at = NULL,
+        acted_by = p_by,
         approved_on = current_date
     WHERE lease.bucket = p_bucket AND lease.account_id = p_account_id;
 

@@ -1,9 +1,11 @@
 -- name: open_run
 SELECT
     opened.run_id,
-    opened.is_joined
+    opened.is_joined,
+    opened.holds_mail
 FROM pgbill.open_run(
-    :through_on, :issue_on, :mode, :account_key, :settings::text::jsonb, :started_by, :version
+    :through_on, :issue_on, :mode, :account_key, :settings::text::jsonb, :started_by, :version,
+    :hold_mail
 ) AS opened;
 
 -- name: is_open
@@ -24,7 +26,8 @@ WHERE billing_run.through_on IS NOT DISTINCT FROM :through_on
 SELECT
     counted.due_count,
     counted.held_count,
-    counted.parked_count
+    counted.parked_count,
+    counted.draft_count
 FROM pgbill.due_count(:through_on, :run_id, :account_id) AS counted;
 
 -- name: summary
@@ -34,14 +37,14 @@ SELECT pgbill.run_summary(:run_id)::text AS summary;
 SELECT pgbill.seal_run(:run_id, 'finished')::text AS summary;
 
 -- name: failures
-SELECT DISTINCT ON (lease_event.bucket, lease_event.account_id)
+SELECT
     account.key AS account_key,
-    lease_event.outcome,
-    lease_event.detail AS reason
-FROM pgbill.lease_event
-INNER JOIN pgbill.account USING (bucket, account_id)
-WHERE lease_event.run_id = :run_id AND lease_event.outcome IN ('failed', 'parked')
-ORDER BY lease_event.bucket, lease_event.account_id, lease_event.lease_event_id DESC
+    failure.outcome,
+    failure.reason
+FROM pgbill.run_failures(:run_id) AS failure
+INNER JOIN pgbill.account
+    ON failure.bucket = account.bucket AND failure.account_id = account.account_id
+ORDER BY account.key
 LIMIT :limit;
 
 -- name: find_account
@@ -67,13 +70,3 @@ WHERE pg_class.oid = 'pgbill.invoice'::regclass;
 
 -- name: analyze
 SELECT pgbill.analyze_written();
-
--- name: unpark
-SELECT
-    account.key AS account_key,
-    pgbill.unpark(account.bucket, account.account_id, :reason) AS is_unparked
-FROM pgbill.lease
-INNER JOIN pgbill.account USING (bucket, account_id)
-WHERE lease.parked_at IS NOT NULL
-    AND (:account_key::text IS NULL OR account.key = :account_key)
-ORDER BY account.key;

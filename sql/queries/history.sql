@@ -14,6 +14,8 @@ SELECT
     lease.claimed_at,
     lease.attempts,
     lease.parked_at,
+    lease.draft_at,
+    lease.retry_at,
     lease.detail,
     nullif(lease.expires_at, '-infinity') AS expires_at,
     clock_timestamp() AS asked_at
@@ -31,7 +33,8 @@ SELECT
     lease_event.run_id,
     lease_event.due_on,
     lease_event.outcome,
-    lease_event.detail
+    lease_event.detail,
+    lease_event.acted_by
 FROM pgbill.lease_event
 WHERE lease_event.bucket = :bucket AND lease_event.account_id = :account_id
 ORDER BY lease_event.lease_event_id;

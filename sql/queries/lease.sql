@@ -20,7 +20,8 @@ FROM pgbill.renew(
 
 -- name: release
 SELECT pgbill.release(
-    :buckets, :account_ids, :tokens, :outcomes, :details, :max_attempts
+    :buckets, :account_ids, :tokens, :outcomes, :details, :max_attempts, :may_pass::boolean[],
+    make_interval(secs => :retry_after), make_interval(secs => :retry_wait)
 );
 
 -- name: settle

@@ -58,6 +58,7 @@ WITH open_message AS (
         outbox_message.account_id,
         outbox_message.message_id,
         outbox_message.expires_at,
+        outbox_message.held_at IS NOT NULL AND outbox_message.released_at IS NULL AS is_held,
         (
             SELECT max(delivery_attempt.attempt_no)
             FROM pgbill.delivery_attempt
@@ -72,6 +73,7 @@ WITH open_message AS (
 message_state AS (
     SELECT
         CASE
+            WHEN open_message.is_held THEN 'held'
             WHEN open_message.expires_at > clock_timestamp() THEN 'claimed'
             WHEN open_message.attempt_no IS NULL THEN 'pending'
             WHEN delivery_outcome.outcome IS NULL THEN 'uncertain'

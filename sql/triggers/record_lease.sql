@@ -42,11 +42,11 @@ BEGIN
 
     INSERT INTO pgbill.lease_event (
         bucket, account_id, occurred_at, kind, fencing_token, holder, worker_id, run_id, due_on,
-        outcome, detail
+        outcome, detail, acted_by
     )
     SELECT
         told.bucket, told.account_id, v_now, told.kind, told.fencing_token, told.holder,
-        told.worker_id, told.run_id, told.due_on, told.outcome, told.detail
+        told.worker_id, told.run_id, told.due_on, told.outcome, told.detail, told.acted_by
     FROM (
         SELECT
             1 AS rank, before.bucket, before.account_id, 'expired' AS kind, before.fencing_token,
@@ -58,7 +58,8 @@ BEGIN
                 WHEN after.worker_id IS NULL AND after.outcome = 'parked' THEN 'parked'
                 WHEN after.worker_id IS NULL THEN 'finished too late'
                 ELSE format('taken over by %s with token %s', after.holder, after.fencing_token)
-            END AS detail
+            END AS detail,
+            NULL AS acted_by
         FROM after
         INNER JOIN before USING (bucket, account_id)
         WHERE before.worker_id IS NOT NULL
@@ -69,7 +70,7 @@ BEGIN
         UNION ALL
         SELECT
             2, after.bucket, after.account_id, 'claimed', after.fencing_token, after.holder,
-            after.worker_id, after.run_id, after.due_on, NULL, NULL
+            after.worker_id, after.run_id, after.due_on, NULL, NULL, NULL
         FROM after
         INNER JOIN before USING (bucket, account_id)
         WHERE after.worker_id IS NOT NULL AND after.fencing_token > before.fencing_token
@@ -78,7 +79,7 @@ BEGIN
             3, before.bucket, before.account_id, 'released',
             CASE WHEN before.worker_id IS NULL THEN after.fencing_token ELSE before.fencing_token END,
             before.holder, before.worker_id, before.run_id, before.due_on, after.outcome,
-            after.detail
+            after.detail, after.acted_by
         FROM after
         INNER JOIN before USING (bucket, account_id)
         WHERE after.worker_id IS NULL AND after.fencing_token > before.fencing_token
@@ -150,7 +151,8 @@ BEGIN
     FROM after
     INNER JOIN before USING (bucket, account_id)
     INNER JOIN pgbill.account USING (bucket, account_id)
-    WHERE after.parked_at IS NOT NULL AND before.parked_at IS NULL
+    -- Who has parked it by hand knows.
+    WHERE after.parked_at IS NOT NULL AND before.parked_at IS NULL AND after.acted_by IS NULL
     ON CONFLICT DO NOTHING;
 
     RETURN NULL;

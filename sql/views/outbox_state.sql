@@ -22,11 +22,15 @@ SELECT
     message.retry_of,
     message.retry_reason,
     message.retried_by,
+    message.held_at,
+    message.released_at,
+    message.released_by,
     retry.message_id AS retried_as,
     coalesce(attempt.attempt_no, 0) AS attempt_count,
     nullif(message.due_at, 'infinity') AS due_at,
     CASE
         WHEN outcome.outcome IN ('accepted', 'failed') THEN outcome.outcome
+        WHEN message.held_at IS NOT NULL AND message.released_at IS NULL THEN 'held'
         WHEN message.expires_at > clock_timestamp() THEN 'claimed'
         WHEN attempt.attempt_no IS NULL THEN 'pending'
         WHEN outcome.outcome IS NULL THEN 'uncertain'
@@ -67,15 +71,18 @@ LEFT JOIN pgbill.outbox_message AS retry
         AND message.message_id = retry.retry_of;
 
 COMMENT ON VIEW pgbill.outbox_state IS
-'Every outbox message with its state: pending, claimed, deferred, accepted, failed or uncertain.';
+'Every outbox message with its state: held, pending, claimed, deferred, accepted, failed or '
+'uncertain.';
 COMMENT ON COLUMN pgbill.outbox_state.state IS
-'uncertain: an attempt has no outcome and its claim is over, so the message may have been taken.';
+'uncertain: an attempt has no outcome and its claim is over, so the message may have been taken; '
+'held: its run holds mail.';
 COMMENT ON COLUMN pgbill.outbox_state.attempt_count IS 'Attempts that were begun.';
 COMMENT ON COLUMN pgbill.outbox_state.sent_to IS 'The address of the last attempt; null: none yet.';
 COMMENT ON COLUMN pgbill.outbox_state.reply_text IS
 'What the last attempt was answered; null: no outcome.';
 COMMENT ON COLUMN pgbill.outbox_state.due_at IS
-'When it is tried next, unless it is closed; null: only after a person has resolved it.';
+'When it is tried next, unless it is closed; null: only after a person has resolved or released '
+'it.';
 COMMENT ON COLUMN pgbill.outbox_state.retry_of IS 'The failed message that it repeats, or null.';
 COMMENT ON COLUMN pgbill.outbox_state.retry_reason IS 'Why it repeats that message, or null.';
 COMMENT ON COLUMN pgbill.outbox_state.retried_by IS 'Who wanted it repeated, or null.';

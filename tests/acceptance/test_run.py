@@ -165,9 +165,12 @@ def test_a_company_from_files_is_invoiced(
         "nothing_to_bill": 3,
         "failed": 0,
         "parked": 0,
+        "held": 0,
         "leases_lost": 0,
         "still_due": 0,
         "parked_before": 0,
+        "in_review": 0,
+        "holds_mail": False,
         "totals": TOTALS,
         "failures": [],
     }

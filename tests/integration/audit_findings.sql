@@ -107,6 +107,19 @@ SELECT bucket, account_id, 999999999, channel, address
 FROM pgbill.outbox_message
 LIMIT 1;
 
+-- crime: mail that was to be held and was not
+-- tables: billing_run
+-- shows: p3_message_not_held
+INSERT INTO pgbill.billing_run (run_id, mode, started_by, pgbill_version, hold_mail)
+VALUES (1, 'live', 'somebody', '1', TRUE);
+
+-- crime: mail that was sent while it was held
+-- tables: outbox_message
+-- shows: p3_message_not_held
+UPDATE pgbill.outbox_message
+SET held_at = created_at
+WHERE message_id = (SELECT min(message_id) FROM pgbill.delivery_attempt);
+
 -- crime: an attempt before the invoice was issued
 -- tables: delivery_attempt
 -- shows: p3_attempt_before_invoice

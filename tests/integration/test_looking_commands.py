@@ -139,6 +139,7 @@ def test_status_counts(busy_dsn: str) -> None:
     assert status["leases"]["account_count"] == 4
     assert status["leases"]["due_count"] == 4
     assert status["outbox"] == {
+        "held": 0,
         "pending": 6,
         "claimed": 0,
         "deferred": 1,

@@ -61,6 +61,7 @@ def _write(conn: Connection[Any], table: str, account: Account, token: int) -> N
         "credit_application": lambda: by_hand.application(
             conn, account, token, invoice_id, by_hand.credit(conn, account)
         ),
+        "held_draft": lambda: by_hand.held_draft(conn, account, token, FEBRUARY),
     }
     writers[table]()
 

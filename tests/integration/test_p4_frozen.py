@@ -26,6 +26,8 @@ FROZEN = (
     "invoice_number",
     "invoice_cancellation",
     "tax_answer",
+    "held_draft",
+    "draft_decision",
     "seller_snapshot",
     "usage_record",
     "usage_watermark",

@@ -324,7 +324,7 @@ def test_what_is_due_is_counted_without_what_has_failed_or_is_parked(
         "SELECT * FROM pgbill.due_count(%s, %s)", [FIRST_DAY, 1]
     ).fetchone()
 
-    assert counted == (2, 1, 1)
+    assert counted == (2, 1, 1, 0)
     assert [
         (each.bucket, each.is_claimable)
         for each in lease.due_buckets(conn, worker.scope)

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import Connection, conninfo, errors
 
-from pgbill import billing, issuing, lease, roles, worker
+from pgbill import issuing, lease, roles, runs, worker
 from pgbill.errors import IssueDateError, LeaseLostError, TemporaryError
 from pgbill.issuing import Billed
 from pgbill.job import Tally
@@ -409,9 +409,11 @@ def test_what_a_person_retries_is_billed(dsn: str, owner: Connection[Any]) -> No
     through_on = date(2026, 5, 31)
     assert run_shift(job(dsn, through_on=through_on)) == Tally(parked=2)
 
-    retried = billing.retry(dsn, account_key=account.key, reason="they know")
+    retried = runs.retry_parked(
+        owner, account_key=account.key, reason="they know", by="ann@example.com"
+    )
 
-    assert retried == [billing.Unparked(account.key, is_unparked=True)]
+    assert retried == [runs.Retried(account.key, "parked")]
     assert run_shift(job(dsn, through_on=through_on)) == Tally(invoiced=6)
     assert _invoiced(owner, [account, other]) == [6, 0]
 
