@@ -33,6 +33,7 @@
 \ir functions/retry_run.sql
 \ir functions/revoke_leases.sql
 \ir functions/due_buckets.sql
+\ir functions/billed_segment.sql
 \ir functions/is_billed_in_advance.sql
 \ir functions/is_charge_billed.sql
 \ir functions/service_parts.sql

@@ -20,7 +20,7 @@ INNER JOIN pgbill.invoice
         AND invoice_line.account_id = invoice.account_id
         AND invoice_line.invoice_id = invoice.invoice_id
 WHERE invoice_line.charge_id IS NOT NULL
-    AND invoice.kind = 'invoice'
+    AND invoice.period_end IS NOT NULL
     AND NOT EXISTS (
         SELECT
         FROM pgbill.invoice_cancellation

@@ -33,7 +33,7 @@ BEGIN
     );
     v_lines := pgbill.discounted(v_lines, v_account, v_digits, v_rounding);
 
-    SELECT array_agg(line ORDER BY carried_line.line_no) INTO v_carried
+    SELECT array_agg(kept ORDER BY carried_line.line_no) INTO v_carried
     FROM (
         SELECT billing_period.period_end, billing_period.outcome
         FROM pgbill.billing_period
@@ -48,7 +48,7 @@ BEGIN
             carried_line.bucket = p_bucket
             AND carried_line.account_id = p_account_id
             AND previous.period_end = carried_line.period_end
-    CROSS JOIN LATERAL jsonb_populate_record(NULL::pgbill.invoice_line, carried_line.line) AS line
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::pgbill.invoice_line, carried_line.line) AS kept
     WHERE previous.outcome = 'carried_forward';
 
     v_lines := coalesce(v_carried, '{}') || v_lines;

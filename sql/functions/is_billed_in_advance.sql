@@ -1,5 +1,6 @@
 -- Whether the closing at a boundary has billed an advance fee that begins on a day: on its
--- invoice, or, if it issued none, on the lines that it kept.
+-- invoice, or, if it issued none, on the lines that it kept. A fee that was billed for a
+-- segment that ends on that day is another one.
 
 CREATE OR REPLACE FUNCTION pgbill.is_billed_in_advance(
     p_bucket integer,
@@ -27,6 +28,10 @@ BEGIN
             AND invoice_line.price_id = p_price_id
             AND invoice_line.kind = 'advance'
             AND lower(invoice_line.service_period) = p_service_on
+            AND pgbill.billed_segment(
+                p_bucket, p_account_id, p_subscription_id, p_price_id, p_service_on,
+                invoice_line.quantity
+            ) @> p_service_on
     ) OR p_has_kept_lines AND EXISTS (
         SELECT
         FROM pgbill.carried_line
@@ -39,6 +44,10 @@ BEGIN
             AND line.price_id = p_price_id
             AND line.kind = 'advance'
             AND lower(line.service_period) = p_service_on
+            AND pgbill.billed_segment(
+                p_bucket, p_account_id, p_subscription_id, p_price_id, p_service_on,
+                line.quantity
+            ) @> p_service_on
     );
 END;
 $$;

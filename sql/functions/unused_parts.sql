@@ -131,8 +131,13 @@ AS $$
     WHERE price.timing = 'advance'
         AND subscription_price.bucket = p_bucket
         AND subscription_price.account_id = p_account_id
-        AND upper(subscription_price.active_period)
-        BETWEEN p_period_start AND p_period_end;
+        AND upper(subscription_price.active_period) >= p_period_start
+        -- An end that is known before counts where the price that follows is charged.
+        AND upper(subscription_price.active_period) < pgbill.boundary(
+            p_anchor_on,
+            p_billing_interval,
+            pgbill.boundary_number(p_anchor_on, p_billing_interval, p_period_end)
+        );
 $$;
 
 COMMENT ON FUNCTION pgbill.unused_parts IS
