@@ -18,6 +18,14 @@ from pgbill.tax import TaxError
 
 _UNTAXED = {"Z", "E", "AE", "K", "G", "O"}
 
+_USUAL_DIGITS = 2
+_NONE = (
+    *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX"),
+    *("VND", "VUV", "XAF", "XOF", "XPF"),
+)
+_THREE = ("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND")
+_DIGITS = dict.fromkeys(_NONE, 0) | dict.fromkeys(_THREE, 3)
+
 _Amount = Annotated[Decimal, Field(max_digits=30, decimal_places=10)]
 
 
@@ -57,7 +65,8 @@ def check(question: str, answer: str) -> str:
     if sorted(each.line_no for each in told.lines) != sorted(expected):
         raise TaxError("the tax service did not answer each line once")
     lines = {each.line_no: each for each in told.lines}
-    _compare([(each, lines[each["line_no"]]) for each in asked["lines"]], told)
+    pairs = [(each, lines[each["line_no"]]) for each in asked["lines"]]
+    _compare(pairs, told, unit_of(asked["currency"]))
     return _kept(told)
 
 
@@ -82,9 +91,10 @@ def _kept(told: _Answer) -> str:
     return kept
 
 
-def _compare(lines: list[tuple[dict[str, Any], _Line]], told: _Answer) -> None:
+def _compare(
+    lines: list[tuple[dict[str, Any], _Line]], told: _Answer, unit: Decimal
+) -> None:
     """Refuse what the answer says of amounts if it is not what its own rates give."""
-    unit = _unit([asked for asked, _ in lines])
     taxes = [_tax(asked, line) for asked, line in lines]
     for (_, line), tax in zip(lines, taxes, strict=True):
         if line.category in _UNTAXED and line.rate:
@@ -118,17 +128,11 @@ def _same(
 
 def _tax(asked: dict[str, Any], line: _Line) -> Decimal:
     """Return the tax of a line, not rounded."""
-    if asked.get("tax_included"):
-        return Decimal(asked["amount"]) * line.rate / (100 + line.rate)
-    return Decimal(asked["net_amount"]) * line.rate / 100
+    amount = Decimal(asked["net_amount"])
+    base = 100 + line.rate if asked.get("tax_included") else Decimal(100)
+    return amount * line.rate / base
 
 
-def _unit(asked: list[dict[str, Any]]) -> Decimal:
-    """Return the minor unit of the currency: amounts are written with all decimals."""
-    amounts = [
-        Decimal(each[name])
-        for each in asked
-        for name in ("net_amount", "amount")
-        if each.get(name) is not None
-    ]
-    return Decimal(1).scaleb(min(int(it.as_tuple().exponent) for it in amounts))
+def unit_of(currency: str) -> Decimal:
+    """Return the minor unit of a currency, as the database has it."""
+    return Decimal(1).scaleb(-_DIGITS.get(currency, _USUAL_DIGITS))

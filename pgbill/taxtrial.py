@@ -13,6 +13,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from email.utils import formatdate
 from typing import Any, NamedTuple
 
+from pgbill.taxanswer import unit_of
+
 _UNTAXED = "Reverse charge"
 
 
@@ -155,17 +157,17 @@ def usual(question: dict[str, Any], *, rate: str) -> Reply:
             "category": "AE" if is_reverse else "S",
             "rate": "0" if is_reverse else rate,
             "legal_text": _UNTAXED if is_reverse else None,
-            **_amount(each, Decimal(0 if is_reverse else rate)),
+            **_amount(each, Decimal(0 if is_reverse else rate), question["currency"]),
         }
         for each in question["lines"]
     ]
     return Reply(200, {"currency": question["currency"], "lines": lines})
 
 
-def _amount(line: dict[str, Any], rate: Decimal) -> dict[str, str]:
-    """Say the tax of a line, if it is told what the line is worth without it."""
-    if line.get("net_amount") is None or line.get("tax_included"):
+def _amount(line: dict[str, Any], rate: Decimal, currency: str) -> dict[str, str]:
+    """Say the tax of a line, if it is told what the line is worth."""
+    if line.get("net_amount") is None:
         return {}
-    net = Decimal(line["net_amount"])
-    unit = Decimal(1).scaleb(int(net.as_tuple().exponent))
-    return {"tax_amount": str((net * rate / 100).quantize(unit, ROUND_HALF_UP))}
+    base = 100 + rate if line.get("tax_included") else Decimal(100)
+    tax = Decimal(line["net_amount"]) * rate / base
+    return {"tax_amount": str(tax.quantize(unit_of(currency), ROUND_HALF_UP))}

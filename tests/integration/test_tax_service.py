@@ -14,6 +14,7 @@ from psycopg import Connection
 
 from pgbill.issuing import Billed
 from pgbill.lease import Lease
+from pgbill.taxanswer import unit_of
 from pgbill.taxserver import Answered, TaxServer
 from pgbill.worker import Shift
 from tests import builders
@@ -56,16 +57,16 @@ def test_what_has_no_line_is_closed_without_a_question(
 def test_a_slow_answer_loses_no_lease_and_holds_up_nobody(
     dsn: str, admin: Connection[Any], service: TaxServer
 ) -> None:
-    """Four times the life of a lease for one account, nothing for the others."""
+    """Twice the life of a lease for one account, nothing for the others."""
     shop = Shop.open(admin)
     slow, *quick = (shop.account(admin, key=f"A-{number}") for number in range(20))
 
     def latency(asked: dict[str, Any]) -> float:
-        return 1.2 if asked["key"].startswith("A-0/") else 0
+        return 3 if asked["key"].startswith("A-0/") else 0
 
     service.latency = latency
 
-    tally = run_shift(job(dsn, ttl=0.6, tax=asks(service)))
+    tally = run_shift(job(dsn, ttl=1.5, tax=asks(service)))
 
     assert (tally.invoiced, tally.lost) == (20, 0)
     assert value(admin, "SELECT count(*) FROM pgbill.alert") == 0
@@ -73,7 +74,7 @@ def test_a_slow_answer_loses_no_lease_and_holds_up_nobody(
         admin,
         "SELECT account_id FROM pgbill.billing_period"
         " WHERE closed_at > (SELECT min(closed_at) FROM pgbill.billing_period)"
-        " + interval '0.6 s'",
+        " + interval '1.5 s'",
     )
     assert late == [slow.account_id]
     assert len(quick) == 19
@@ -226,3 +227,10 @@ def test_the_key_sent_is_the_same_for_all_attempts_at_a_period(
     assert len(service.questions) == 10
     assert {key for key, _ in service.questions} == {f"A-1/{FIRST_DAY}"}
     assert FEBRUARY > FIRST_DAY
+
+
+def test_minor_units_are_those_of_the_database(conn: Connection[Any]) -> None:
+    """Where answers are checked no database is at hand."""
+    digits = dict(conn.execute("SELECT currency, digits FROM pgbill.currency"))
+
+    assert {each: -unit_of(each).adjusted() for each in digits} == digits
