@@ -16,6 +16,7 @@ DECLARE
     v_of_price record;
     v_limit record;
     v_excess numeric;
+    v_name text;
 BEGIN
     FOR v_of_price IN
         SELECT
@@ -59,10 +60,14 @@ BEGIN
                 pgbill.word('maximum', p_language), p_digits
             );
         ELSIF v_excess <> 0 THEN
+            -- Late: a minimum that was billed before has paid for it, or still has to hold.
+            v_name := CASE
+                WHEN v_excess < 0 OR v_of_price.amount_before < v_limit.minimum THEN 'minimum'
+                ELSE 'maximum'
+            END;
             v_lines := pgbill.take_off(
-                v_lines, v_of_price.places[1:1], v_excess,
-                CASE WHEN v_excess > 0 THEN 'maximum' ELSE 'minimum' END,
-                pgbill.word(CASE WHEN v_excess > 0 THEN 'maximum' ELSE 'minimum' END, p_language),
+                v_lines, v_of_price.places[1:1], v_excess, v_name,
+                pgbill.word(v_name || CASE v_name WHEN 'minimum' THEN '_billed' ELSE '' END, p_language),
                 p_digits
             );
         END IF;

@@ -260,8 +260,11 @@ BEGIN
                 unused.legal_text,
                 unused.has_limits,
                 unused.problem
+            -- Through the days that are billed in advance now: a change in them that is known
+            -- already gives back and charges on one invoice.
             FROM pgbill.unused_parts(
-                target.bucket, target.account_id, target.period_start, target.period_end,
+                target.bucket, target.account_id, target.period_start,
+                upper(target.beginning) - 1,
                 target.anchor_on, target.billing_interval, target.zone, target.proration,
                 target.digits, target.line_rounding
             ) AS unused

@@ -15,7 +15,7 @@ AS $$
             (
                 SELECT sum((discount.content ->> 'amount')::numeric)
                 FROM jsonb_array_elements(line.discounts) AS discount (content)
-                WHERE discount.content ->> 'key' = 'maximum'
+                WHERE discount.content ->> 'key' IN ('minimum', 'maximum')
             ),
             0
         )

@@ -5,10 +5,24 @@ RETURNS text
 LANGUAGE sql
 IMMUTABLE
 PARALLEL SAFE
-RETURN CASE left(p_language, 2)
-    WHEN 'de' THEN CASE p_key WHEN 'minimum' THEN 'Mindestbetrag' ELSE 'Höchstbetrag' END
-    WHEN 'fr' THEN CASE p_key WHEN 'minimum' THEN 'Montant minimum' ELSE 'Montant maximum' END
-    ELSE CASE p_key WHEN 'minimum' THEN 'Minimum' ELSE 'Maximum' END
+RETURN CASE
+    WHEN left(p_language, 2) = 'de'
+        THEN CASE p_key
+            WHEN 'minimum' THEN 'Mindestbetrag'
+            WHEN 'minimum_billed' THEN 'Mindestbetrag, bereits berechnet'
+            ELSE 'Höchstbetrag'
+        END
+    WHEN left(p_language, 2) = 'fr'
+        THEN CASE p_key
+            WHEN 'minimum' THEN 'Montant minimum'
+            WHEN 'minimum_billed' THEN 'Montant minimum déjà facturé'
+            ELSE 'Montant maximum'
+        END
+    ELSE CASE p_key
+        WHEN 'minimum' THEN 'Minimum'
+        WHEN 'minimum_billed' THEN 'Minimum billed before'
+        ELSE 'Maximum'
+    END
 END;
 
 COMMENT ON FUNCTION pgbill.word IS

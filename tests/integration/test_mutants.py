@@ -251,7 +251,13 @@ MUTANTS = [
     ),
     Mutant(
         "late usage begins after the last watermark",
-        edited("rate", ("AND usage_record.import_seq > target.previous_seq", "")),
+        edited(
+            "measured_parts",
+            (
+                "p_from_at, p_until_at, p_previous_seq, p_usage_seq ) AS late",
+                "p_from_at, p_until_at, 0, p_usage_seq ) AS late",
+            ),
+        ),
         {"bill usage again"},
     ),
     # P8
