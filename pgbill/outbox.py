@@ -21,14 +21,19 @@ from typing import Any, Literal
 from psycopg import Connection, errors
 
 from pgbill import db
+from pgbill.errors import TemporaryError, UsageError
 
 _QUERIES = db.Queries("outbox")
 
 Channel = Literal["email", "folder"]
 Kind = Literal["accepted", "deferred", "failed"]
-State = Literal["pending", "claimed", "deferred", "accepted", "failed", "uncertain"]
+State = Literal[
+    "held", "pending", "claimed", "deferred", "accepted", "failed", "uncertain"
+]
 
-_OPEN: frozenset[State] = frozenset({"pending", "claimed", "deferred", "uncertain"})
+_OPEN: frozenset[State] = frozenset(
+    {"held", "pending", "claimed", "deferred", "uncertain"}
+)
 _REPLY_LIMIT = 1_000
 
 
@@ -83,6 +88,10 @@ class MessageState:
     retry_reason: str | None
     retried_by: str | None
     retried_as: int | None
+    held_at: datetime | None
+    """Since when its run held it; none: it was never held."""
+    released_at: datetime | None
+    released_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +122,18 @@ class _Begun:
 @dataclass(frozen=True, slots=True)
 class _Recorded:
     outcome: Kind | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    holds_mail: bool
+    is_sealed: bool
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Released:
+    message_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +309,36 @@ def retry(
         retried_by=retried_by,
     )
     return retried and retried.message_id
+
+
+def release_held(
+    conn: Connection[Any], run_id: int, *, by: str, dry_run: bool = False
+) -> int:
+    """Let the relays have what a run has held; return how many messages.
+
+    The second time nothing is left to release.
+
+    Raises:
+        UsageError: There is no such run, or it does not hold its mail.
+        TemporaryError: It has not ended.
+    """
+    held = db.fetch_one(conn, _QUERIES["held_of_run"], _Held, run_id=run_id)
+    if held is None:
+        raise UsageError(f"there is no run {run_id}.", hint="See pgbill runs list.")
+    if not held.holds_mail:
+        raise UsageError(
+            f"run {run_id} does not hold its mail: none is to be released."
+        )
+    if not held.is_sealed:
+        raise TemporaryError(
+            f"run {run_id} has not ended.", hint="Release its mail when it has."
+        )
+    if dry_run:
+        return held.message_count
+    released = db.fetch_one(
+        conn, _QUERIES["release_held"], _Released, run_id=run_id, released_by=by
+    )
+    return released.message_count if released else 0
 
 
 def states(

@@ -64,7 +64,9 @@ def list_(
     *,
     state: Annotated[
         str | None,
-        typer.Option(help="pending, claimed, deferred, accepted, failed or uncertain."),
+        typer.Option(
+            help="held, pending, claimed, deferred, accepted, failed or uncertain."
+        ),
     ] = None,
     limit: Annotated[
         int, typer.Option(min=1, max=100_000, help="At most so many.")
@@ -207,6 +209,34 @@ def retry(
         if new_id is None:
             raise UsageError(f"message {message_id} was retried meanwhile.")
     output.say(f"{what} is written: message {new_id}.")
+
+
+@commands.command()
+def release(
+    *,
+    run: Annotated[
+        int,
+        typer.Option(
+            min=1, max=2**63 - 1, help="Which run, as shown by pgbill runs list."
+        ),
+    ],
+    dry_run: DryRun = False,
+    json: output.AsJson = False,
+) -> None:
+    """Send the mail that a run has held: pgbill run --hold-mail.
+
+    The run must have ended. The relay takes the messages from then on.
+
+    Example: pgbill outbox release --run 12
+    """
+    from pgbill import outbox
+
+    with _connection() as conn:
+        count = outbox.release_held(conn, run, by=outbox.person(), dry_run=dry_run)
+    if json:
+        output.as_json({"run_id": run, "messages": count, "dry_run": dry_run})
+    would_be = "would be" if dry_run else "are"
+    output.say(f"{count} messages of run {run} {would_be} released.")
 
 
 def _find(conn: "Connection[Any]", message_id: int) -> "MessageState":

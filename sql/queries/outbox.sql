@@ -45,6 +45,24 @@ SELECT pgbill.retry_message(
     :bucket, :account_id, :message_id, :address::text, :reason, :retried_by
 ) AS message_id;
 
+-- name: held_of_run
+SELECT
+    billing_run.hold_mail AS holds_mail,
+    billing_run.sealed_at IS NOT NULL AS is_sealed,
+    (
+        SELECT count(*)
+        FROM pgbill.outbox_message
+        INNER JOIN pgbill.invoice USING (bucket, account_id, invoice_id)
+        WHERE invoice.run_id = billing_run.run_id
+            AND outbox_message.held_at IS NOT NULL
+            AND outbox_message.released_at IS NULL
+    ) AS message_count
+FROM pgbill.billing_run
+WHERE billing_run.run_id = :run_id;
+
+-- name: release_held
+SELECT pgbill.release_held_messages(:run_id, :released_by) AS message_count;
+
 -- name: states
 -- The newest first. The first condition is for the index of what is open.
 SELECT
@@ -65,7 +83,10 @@ SELECT
     outbox_state.retry_of,
     outbox_state.retry_reason,
     outbox_state.retried_by,
-    outbox_state.retried_as
+    outbox_state.retried_as,
+    outbox_state.held_at,
+    outbox_state.released_at,
+    outbox_state.released_by
 FROM pgbill.outbox_state
 WHERE (NOT :only_open::boolean OR outbox_state.closed_at IS NULL)
     AND (:state::text IS NULL OR outbox_state.state = :state::text)

@@ -444,8 +444,13 @@ def test_without_the_key_of_attempts_two_relays_begin_the_same(
 
 
 def test_each_state_has_its_name(conn: Connection[Any]) -> None:
-    accounts = dict(zip(STATES, post.issue(conn, 6), strict=True))
+    accounts = dict(zip(STATES, post.issue(conn, len(STATES)), strict=True))
     relay = Relay(conn)
+    conn.execute(
+        "UPDATE pgbill.outbox_message SET held_at = created_at, due_at = 'infinity'"
+        " WHERE account_id = %s",
+        [accounts["held"].account_id],
+    )
     relay.deliver(accounts["deferred"], "deferred")
     relay.deliver(accounts["accepted"], "deferred", "accepted")
     relay.deliver(accounts["failed"], "failed")
