@@ -1,7 +1,7 @@
 # All that a fresh machine needs is Python with pip and venv; each target sets up the rest.
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench bench-memory bench-rating clean moved
+.PHONY: help demo test lint format bench bench-memory bench-rating bench-tax clean moved
 
 VENV := .venv
 IN_VENV := $(VENV)/bin/python -m
@@ -13,6 +13,7 @@ help:
 	@echo "make format   lay out the Python and SQL files"
 	@echo "make bench    measure, against plain bulk SQL on the same server"
 	@echo "make bench-memory  measure memory, with a million accounts and usage records"
+	@echo "make bench-tax  measure a run that asks a slow tax service"
 	@echo "make bench-rating  measure all price models, against so much for each unit"
 	@echo "make clean    remove the environment; the data of pgbill stays"
 
@@ -40,6 +41,9 @@ bench: $(VENV)/dev
 
 bench-memory: $(VENV)/dev
 	@$(IN_VENV) bench.memory
+
+bench-tax: $(VENV)/dev
+	@$(IN_VENV) bench.tax
 
 bench-rating: $(VENV)/dev
 	@$(IN_VENV) bench.rating

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pgbill.tax import TaxError
 
+Category = Literal["S", "Z", "E", "AE", "K", "G", "O", "L", "M", "B"]
 _UNTAXED = {"Z", "E", "AE", "K", "G", "O"}
 
 _USUAL_DIGITS = 2
@@ -33,7 +34,7 @@ class _Line(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     line_no: int
-    category: Literal["S", "Z", "E", "AE", "K", "G", "O", "L", "M", "B"]
+    category: Category
     rate: Annotated[Decimal, Field(ge=0, le=100, max_digits=20, decimal_places=17)]
     legal_text: str | None = None
     tax_amount: _Amount | None = None

@@ -72,7 +72,7 @@ def run(
 
     Two runs at once join; a run that was killed continues when it is started again; a
     second run of a finished period does nothing. Exit code 1 if accounts could not be
-    invoiced, 75 if the run was stopped or lost the database.
+    invoiced, 75 if the run was stopped, or lost the database or the tax service.
 
     Example: pgbill run --through 2026-10-31 --workers 8
     """
