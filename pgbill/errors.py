@@ -12,7 +12,8 @@ error that is raised without one.
     │   ├── IssueDateError           IV003
     │   ├── TokenError               IV004
     │   ├── LeaseHeldError      75   IV005: what is to change is being invoiced
-    │   └── OverspentError           IV006
+    │   ├── OverspentError           IV006
+    │   └── CorrectionError      2   IV007: an invoice cannot be corrected in this way
     ├── UsageError               2   the command was given wrongly
     │   └── InputError           2   a file holds something wrong
     ├── TemporaryError          75   the same command may succeed later
@@ -90,6 +91,13 @@ class OverspentError(RefusalError):
     """A prepaid credit is spent once."""
 
     sqlstate = "IV006"
+
+
+class CorrectionError(RefusalError):
+    """An invoice is never credited with more than is left of it."""
+
+    exit_code = 2
+    sqlstate = "IV007"
 
 
 class UsageError(PgbillError):
