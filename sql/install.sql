@@ -144,6 +144,7 @@
 \ir audits/lines_differ_from_total.sql
 \ir audits/prepaid_overspent.sql
 \ir audits/price_differs.sql
+\ir audits/tax_differs_from_answer.sql
 \ir audits/tax_differs_from_lines.sql
 
 -- Who may use it all.

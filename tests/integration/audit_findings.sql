@@ -338,6 +338,19 @@ UPDATE pgbill.invoice
 SET tax_amount = tax_amount + 0.01, gross_amount = gross_amount + 0.01
 WHERE invoice_id = :march;
 
+-- crime: a line with another tax than the tax service has said
+-- tables: tax_answer
+-- shows: tax_differs_from_answer
+INSERT INTO pgbill.tax_answer (
+    bucket, account_id, period_end, question_hash, question, answer, provider, fencing_token
+)
+SELECT
+    invoice.bucket, invoice.account_id, invoice.period_end, 'hash', '{}',
+    '{"lines": [{"line_no": 1, "category": "S", "rate": "7"}]}', 'trial',
+    invoice.fencing_token
+FROM pgbill.invoice
+WHERE invoice.invoice_id = :march;
+
 -- crime: a line with another amount than it was rated with
 -- tables: invoice_line
 -- shows: lines_differ_from_total, price_differs, tax_differs_from_lines

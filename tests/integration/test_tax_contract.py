@@ -12,7 +12,7 @@ from pgbill.taxanswer import Category
 from pgbill.taxserver import TaxServer
 from tests import builders
 from tests.shifts import job, run_shift
-from tests.shop import Shop
+from tests.shop import Shop, findings
 from tests.taxes import asks
 
 CONTRACT = Path(__file__).parents[2] / "docs" / "tax-service.openapi.yaml"
@@ -95,6 +95,7 @@ def test_questions_and_answers_are_as_the_contract_says(
         tally = run_shift(job(dsn, tax=asks(service)))
 
     assert tally.invoiced == 1
+    assert findings(admin) == {}
     ((_, question),) = service.questions
     assert _differences(question, schemas["Question"], schemas) == []
     answer = taxtrial.usual(question, rate="19").body
