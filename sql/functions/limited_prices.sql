@@ -21,19 +21,30 @@ BEGIN
     FOR v_of_price IN
         SELECT
             line.kind,
-            array_agg(line.ordinality::integer ORDER BY line.ordinality) AS places,
-            sum(coalesce(line.tax_included_amount, line.net_amount)) AS amount,
+            -- The line that stands for all, and those of which something can be taken off.
+            (
+                array_agg(
+                    line.ordinality::integer ORDER BY abs(billed.amount) DESC, line.ordinality
+                )
+            )[1] AS place,
+            array_agg(line.ordinality::integer ORDER BY line.ordinality)
+                FILTER (WHERE billed.amount > 0) AS places,
+            coalesce(sum(billed.amount) FILTER (WHERE billed.amount > 0), 0) AS places_amount,
+            sum(billed.amount) AS amount,
             coalesce(sum(
                 pgbill.price(
                     (line.rating_input - 'before') || (line.rating_input -> 'before')
                 )
             ), 0) AS amount_before
         FROM unnest(p_lines) WITH ORDINALITY AS line
+        CROSS JOIN LATERAL (
+            SELECT coalesce(line.tax_included_amount, line.net_amount)
+        ) AS billed (amount)
         WHERE line.kind IN ('usage', 'late_usage')
             AND line.rating_input ?| ARRAY['minimum_amount', 'maximum_amount']
         GROUP BY line.kind, line.subscription_id, line.price_id, line.service_period
     LOOP
-        v_line := v_lines[v_of_price.places[1]];
+        v_line := v_lines[v_of_price.place];
         SELECT
             pgbill.spend_limit(v_line.rating_input, 'minimum_amount') AS minimum,
             pgbill.spend_limit(v_line.rating_input, 'maximum_amount') AS maximum
@@ -54,20 +65,28 @@ BEGIN
             v_lines := v_lines || pgbill.line_of_minimum(
                 v_line, v_of_price.amount, p_language, p_digits
             );
-        ELSIF v_excess > 0 AND v_of_price.kind = 'usage' THEN
-            v_lines := pgbill.take_off(
-                v_lines, v_of_price.places, v_excess, 'maximum',
-                pgbill.word('maximum', p_language), p_digits
-            );
         ELSIF v_excess <> 0 THEN
-            -- Late: a minimum that was billed before has paid for it, or still has to hold.
+            -- Late: a minimum that was billed before has paid for it, or still has to hold;
+            -- what a maximum has left out before is not given back.
             v_name := CASE
-                WHEN v_excess < 0 OR v_of_price.amount_before < v_limit.minimum THEN 'minimum'
+                WHEN v_of_price.kind = 'usage' THEN 'maximum'
+                WHEN v_excess > 0 AND v_of_price.amount_before < v_limit.minimum THEN 'minimum'
+                WHEN v_excess < 0 AND v_of_price.amount_before <= v_limit.maximum THEN 'minimum'
+                WHEN v_excess < 0 AND v_limit.maximum IS NULL THEN 'minimum'
                 ELSE 'maximum'
             END;
             v_lines := pgbill.take_off(
-                v_lines, v_of_price.places[1:1], v_excess, v_name,
-                pgbill.word(v_name || CASE v_name WHEN 'minimum' THEN '_billed' ELSE '' END, p_language),
+                v_lines,
+                CASE
+                    WHEN v_excess BETWEEN 0 AND v_of_price.places_amount THEN v_of_price.places
+                    ELSE ARRAY[v_of_price.place]
+                END,
+                v_excess,
+                v_name,
+                pgbill.word(
+                    v_name || CASE WHEN v_name = 'minimum' AND v_excess > 0 THEN '_billed' ELSE '' END,
+                    p_language
+                ),
                 p_digits
             );
         END IF;

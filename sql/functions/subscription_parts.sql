@@ -202,6 +202,7 @@ AS $$
             -- Amounts of which each can be told alone, whatever was billed before.
             price.model = 'per_unit'
             AND meter.aggregation = 'sum'
+            AND meter.quantity_digits IS NULL
             AND version.free_quantity = 0
             AND version.minimum_amount IS NULL
             AND version.maximum_amount IS NULL AS is_linear

@@ -30,6 +30,11 @@ BEGIN
     INTO v_shares
     FROM unnest(p_places) WITH ORDINALITY AS asked (place, ordinality);
 
+    -- A single line takes all of it, also if it has nothing, or less.
+    IF cardinality(p_places) = 1 THEN
+        v_shares := ARRAY[p_amount];
+    END IF;
+
     FOR v_index IN 1 .. cardinality(p_places) LOOP
         CONTINUE WHEN v_shares[v_index] = 0;
 

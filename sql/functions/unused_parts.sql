@@ -5,7 +5,8 @@ CREATE OR REPLACE FUNCTION pgbill.unused_parts(
     p_bucket integer,
     p_account_id bigint,
     p_period_start date,
-    p_period_end date,
+    -- An end that is known before counts where the price that follows is charged.
+    p_through_on date,
     p_anchor_on date,
     p_billing_interval text,
     p_zone text,
@@ -99,7 +100,12 @@ AS $$
     CROSS JOIN LATERAL pgbill.unused_advances(
         p_bucket, p_account_id, subscription_price.subscription_id,
         subscription_price.price_id, subscription_price.active_period,
-        p_period_start, p_period_end
+        p_period_start,
+        pgbill.boundary(
+            p_anchor_on,
+            p_billing_interval,
+            pgbill.boundary_number(p_anchor_on, p_billing_interval, p_period_start)
+        )
     ) AS unused
     CROSS JOIN LATERAL pgbill.share(
         unused.unused_period, p_anchor_on,
@@ -131,13 +137,7 @@ AS $$
     WHERE price.timing = 'advance'
         AND subscription_price.bucket = p_bucket
         AND subscription_price.account_id = p_account_id
-        AND upper(subscription_price.active_period) >= p_period_start
-        -- An end that is known before counts where the price that follows is charged.
-        AND upper(subscription_price.active_period) < pgbill.boundary(
-            p_anchor_on,
-            p_billing_interval,
-            pgbill.boundary_number(p_anchor_on, p_billing_interval, p_period_end)
-        );
+        AND upper(subscription_price.active_period) BETWEEN p_period_start AND p_through_on;
 $$;
 
 COMMENT ON FUNCTION pgbill.unused_parts IS

@@ -137,8 +137,11 @@ def test_an_end_that_is_set_back_again_gives_back_what_is_missing(
     ledger.cancel(subscription_id, fee, date(2025, 5, 16))
     ledger.bill(date(2025, 5, 1))
 
-    earlier = "'[2025-01-01,2025-05-10)'"
-    run_sql(audited, f"UPDATE pgbill.subscription_price SET active_period = {earlier}")
+    run_sql(
+        audited,
+        "UPDATE pgbill.subscription_price SET active_period = daterange(starts_on, %s)",
+        date(2025, 5, 10),
+    )
     ledger.bill(date(2025, 8, 31))
 
     assert ledger.entries(date(2025, 5, 1)) == [
