@@ -75,8 +75,9 @@ def _prepare(dsn: str, accounts: int) -> None:
         conn.execute("ALTER TABLE pgbill.billing_period DISABLE TRIGGER USER")
         conn.execute(
             "INSERT INTO pgbill.billing_period (bucket, account_id, period_end,"
-            " period_start, period_end_at, outcome, usage_seq, fencing_token)"
-            " SELECT bucket, account_id, due_on, due_on, due_at, 'nothing_to_bill', 0,"
+            " period_start, period_end_at, zone, outcome, usage_seq, fencing_token)"
+            " SELECT bucket, account_id, due_on, due_on, due_at, 'Europe/Berlin',"
+            " 'nothing_to_bill', 0,"
             " fencing_token FROM pgbill.lease"
         )
         conn.execute(

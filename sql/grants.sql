@@ -63,6 +63,7 @@ GRANT EXECUTE ON FUNCTION
 pgbill.boundary,
 pgbill.boundary_number,
 pgbill.local_midnight,
+pgbill.instant_within,
 pgbill.bucket_of,
 pgbill.price,
 pgbill.value_of,

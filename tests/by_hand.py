@@ -44,6 +44,7 @@ def period(
         period_start=starts_on,
         period_end=ends_on,
         period_end_at=ends_on,
+        zone="Europe/Berlin",
         outcome="nothing_to_bill",
         usage_seq=0,
         fencing_token=token,

@@ -35,19 +35,28 @@ COMMENT ON COLUMN pgbill.subscription_price.quantity IS
 
 -- The instant is kept: if the account's zone changes, the next period begins where this one
 -- has ended, to the second.
-ALTER TABLE pgbill.billing_period ADD COLUMN period_end_at timestamptz;
+ALTER TABLE pgbill.billing_period
+ADD COLUMN period_end_at timestamptz,
+ADD COLUMN zone text;
 
 ALTER TABLE pgbill.billing_period DISABLE TRIGGER USER;
 
 UPDATE pgbill.billing_period
-SET period_end_at = billing_period.period_end::timestamp AT TIME ZONE account.zone
+SET
+    period_end_at = billing_period.period_end::timestamp AT TIME ZONE account.zone,
+    zone = account.zone
 FROM pgbill.account
 WHERE billing_period.bucket = account.bucket AND billing_period.account_id = account.account_id;
 
 ALTER TABLE pgbill.billing_period ENABLE TRIGGER USER;
 
-ALTER TABLE pgbill.billing_period ALTER COLUMN period_end_at SET NOT NULL;
+ALTER TABLE pgbill.billing_period
+ALTER COLUMN period_end_at SET NOT NULL,
+ALTER COLUMN zone SET NOT NULL;
 
+COMMENT ON COLUMN pgbill.billing_period.zone IS
+'The zone of the account when it was closed: days within the period begin at midnight there, '
+'and so does the next boundary.';
 COMMENT ON COLUMN pgbill.billing_period.period_end_at IS
 'The instant of the boundary: usage before it belongs to this period or an earlier one, usage '
 'from it on to a later one.';

@@ -1,26 +1,13 @@
--- P1 and P8: the lease of an account is due at the boundary after its newest closed period.
---
--- The boundary is a midnight of the account's zone, or of the zone that the account had when
--- that period was closed: a change counts from the next boundary on. The invoice of the
--- closing tells which zone it was. Where it issued none, any place's midnight is believed:
--- from 14 hours before to 12 hours after that of UTC, at a quarter of an hour.
+-- P1 and P8: the lease of an account is due at the boundary after its newest closed period: at
+-- midnight in the zone that the account had when that period was closed, since a change of
+-- zone counts from the next boundary on.
 
 CREATE OR REPLACE VIEW pgbill_audit.lease_due_on_wrong AS
-WITH newest_period AS (
-    SELECT
-        billing_period.bucket,
-        billing_period.account_id,
-        max(billing_period.period_end) AS period_end
-    FROM pgbill.billing_period
-    GROUP BY billing_period.bucket, billing_period.account_id
-),
-
-open_period AS (
+WITH open_period AS (
     SELECT
         account.bucket,
         account.account_id,
-        account.zone,
-        newest_period.period_end AS closed_on,
+        coalesce(newest_period.zone, account.zone) AS zone,
         CASE
             WHEN newest_period.period_end IS NULL THEN account.first_period_on
             ELSE pgbill.boundary(
@@ -32,10 +19,14 @@ open_period AS (
             )
         END AS due_on
     FROM pgbill.account
-    LEFT JOIN newest_period
-        ON
-            account.bucket = newest_period.bucket
-            AND account.account_id = newest_period.account_id
+    LEFT JOIN LATERAL (
+        SELECT billing_period.period_end, billing_period.zone
+        FROM pgbill.billing_period
+        WHERE billing_period.bucket = account.bucket
+            AND billing_period.account_id = account.account_id
+        ORDER BY billing_period.period_end DESC
+        LIMIT 1
+    ) AS newest_period ON TRUE
 )
 
 SELECT
@@ -49,28 +40,8 @@ FROM open_period
 LEFT JOIN pgbill.lease
     ON open_period.bucket = lease.bucket AND open_period.account_id = lease.account_id
 WHERE lease.due_on IS DISTINCT FROM open_period.due_on
-    OR lease.due_at <> pgbill.local_midnight(open_period.due_on, open_period.zone)
-    AND NOT EXISTS (
-        SELECT
-        FROM pgbill.billing_period
-        LEFT JOIN pgbill.invoice
-            ON
-                billing_period.bucket = invoice.bucket
-                AND billing_period.account_id = invoice.account_id
-                AND billing_period.period_end = invoice.period_end
-                AND invoice.revision = 1
-        WHERE billing_period.bucket = open_period.bucket
-            AND billing_period.account_id = open_period.account_id
-            AND billing_period.period_end = open_period.closed_on
-            AND CASE
-                WHEN invoice.invoice_id IS NOT NULL
-                    THEN lease.due_at
-                    = pgbill.local_midnight(open_period.due_on, invoice.buyer ->> 'zone')
-                ELSE lease.due_at = date_bin('15 minutes', lease.due_at, 'epoch')
-                    AND lease.due_at - pgbill.local_midnight(open_period.due_on, 'UTC')
-                    BETWEEN interval '-14 hours' AND interval '12 hours'
-            END
-    );
+    OR lease.due_at
+    IS DISTINCT FROM pgbill.local_midnight(open_period.due_on, open_period.zone);
 
 COMMENT ON VIEW pgbill_audit.lease_due_on_wrong IS
 'An account has no lease, or one that is due at another time than the end of its '

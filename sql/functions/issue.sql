@@ -70,8 +70,8 @@ BEGIN
     END IF;
 
     INSERT INTO pgbill.billing_period (
-        bucket, account_id, period_end, period_start, period_end_at, outcome, usage_seq, run_id,
-        fencing_token
+        bucket, account_id, period_end, period_start, period_end_at, zone, outcome, usage_seq,
+        run_id, fencing_token
     )
     SELECT
         own.bucket,
@@ -79,6 +79,7 @@ BEGIN
         own.period_end,
         own.period_start,
         own.due_at,
+        account.zone,
         own.outcome,
         own.usage_seq,
         p_run_id,
@@ -88,7 +89,8 @@ BEGIN
     ) AS own (
         bucket, account_id, fencing_token, due_at, outcome, period_start, period_end, usage_seq,
         lines, policy_id
-    );
+    )
+    INNER JOIN pgbill.account USING (bucket, account_id);
 
     WITH written AS (
         INSERT INTO pgbill.invoice (

@@ -142,11 +142,11 @@ AS $$
         p_active_period * daterange(closed.period_start, closed.period_end),
         daterange(closed.period_start, closed.period_end),
         pgbill.instant_within(
-            lower(p_active_period), p_zone, closed.period_start, closed.period_end,
+            lower(p_active_period), closed.zone, closed.period_start, closed.period_end,
             begun.period_end_at, closed.period_end_at
         ),
         pgbill.instant_within(
-            upper(p_active_period), p_zone, closed.period_start, closed.period_end,
+            upper(p_active_period), closed.zone, closed.period_start, closed.period_end,
             begun.period_end_at, closed.period_end_at
         )
     FROM pgbill.billing_period AS closed
@@ -160,6 +160,7 @@ AS $$
         AND closed.bucket = p_bucket
         AND closed.account_id = p_account_id
         AND closed.period_end_at > p_late_from_at
+        AND closed.period_end <= p_period_start
         AND closed.period_start < closed.period_end
         AND p_active_period && daterange(closed.period_start, closed.period_end);
 $$;

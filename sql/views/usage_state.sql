@@ -4,8 +4,9 @@
 -- A record is seen by the closing of its own period if its import is not newer than the
 -- period's watermark, else by the first later closing whose watermark reaches it. So it
 -- still waits if it is not older than the newest closing's end, or newer than its watermark;
--- otherwise its closing is over, and a line must bill it if a price covered it. Whether one
--- did is only looked up for records that no line bills.
+-- otherwise its closing is over, and a line must bill it if a price covered it, by the days of
+-- the zone that the account had then. Whether one did is only looked up for records that no
+-- line bills.
 
 CREATE OR REPLACE VIEW pgbill.usage_state AS
 WITH newest_period AS (
@@ -24,7 +25,6 @@ closing AS (
         account.bucket,
         account.account_id,
         account.key AS account_key,
-        account.zone,
         newest_period.usage_seq,
         coalesce(
             newest_period.first_from_at,
@@ -79,19 +79,39 @@ FROM (
                 THEN 'waiting: late, the next closing takes it'
             WHEN EXISTS (
                 SELECT
-                FROM pgbill.subscription_price
-                WHERE subscription_price.bucket = usage_record.bucket
-                    AND subscription_price.account_id = usage_record.account_id
-                    AND subscription_price.meter_id = usage_record.meter_id
-                    AND usage_record.occurred_at >= pgbill.local_midnight(
-                        lower(subscription_price.active_period), closing.zone
-                    )
-                    AND (
-                        upper_inf(subscription_price.active_period)
-                        OR usage_record.occurred_at < pgbill.local_midnight(
-                            upper(subscription_price.active_period), closing.zone
-                        )
-                    )
+                FROM (
+                    SELECT
+                        billing_period.period_start,
+                        billing_period.period_end,
+                        billing_period.period_end_at,
+                        billing_period.zone
+                    FROM pgbill.billing_period
+                    WHERE billing_period.bucket = usage_record.bucket
+                        AND billing_period.account_id = usage_record.account_id
+                        AND billing_period.period_end_at > usage_record.occurred_at
+                    ORDER BY billing_period.period_end
+                    LIMIT 1
+                ) AS own
+                INNER JOIN pgbill.billing_period AS begun
+                    ON
+                        begun.bucket = usage_record.bucket
+                        AND begun.account_id = usage_record.account_id
+                        AND own.period_start = begun.period_end
+                INNER JOIN pgbill.subscription_price
+                    ON
+                        subscription_price.bucket = usage_record.bucket
+                        AND subscription_price.account_id = usage_record.account_id
+                        AND subscription_price.meter_id = usage_record.meter_id
+                        AND subscription_price.active_period
+                        && daterange(own.period_start, own.period_end)
+                WHERE usage_record.occurred_at >= pgbill.instant_within(
+                    lower(subscription_price.active_period), own.zone,
+                    own.period_start, own.period_end, begun.period_end_at, own.period_end_at
+                )
+                AND usage_record.occurred_at < pgbill.instant_within(
+                    upper(subscription_price.active_period), own.zone,
+                    own.period_start, own.period_end, begun.period_end_at, own.period_end_at
+                )
             )
                 THEN 'missing: its closing is over and has not billed it'
             ELSE 'rejected: no price of the account covers the meter at that time'

@@ -217,9 +217,9 @@ def test_one_stale_row_among_good_ones_is_enough(conn: Connection[Any]) -> None:
         run_sql(
             conn,
             "INSERT INTO pgbill.billing_period (bucket, account_id, period_start,"
-            " period_end, period_end_at, outcome, usage_seq, fencing_token)"
-            " SELECT bucket, account_id, due_on, due_on, due_at, 'nothing_to_bill', 0,"
-            " token"
+            " period_end, period_end_at, zone, outcome, usage_seq, fencing_token)"
+            " SELECT bucket, account_id, due_on, due_on, due_at, 'UTC',"
+            " 'nothing_to_bill', 0, token"
             " FROM (VALUES (%s, %s), (%s, %s)) AS asked (account_id, token)"
             " INNER JOIN pgbill.lease USING (account_id)",
             *(good.account_id, newest.fencing_token),
@@ -269,7 +269,10 @@ def test_issue_is_courtesy(conn: Connection[Any]) -> None:
         "issue",
         ("AND asked.fencing_token = lease.fencing_token", ""),
         ("AND lease.worker_id = p_worker_id", ""),
-        ("lease.fencing_token, ROW", "asked.fencing_token, ROW"),
+        (
+            "lease.account_id, lease.fencing_token, lease.due_at",
+            "lease.account_id, asked.fencing_token, lease.due_at",
+        ),
     )(conn)
     account = Shop.open(conn).account(conn)
     sleeper = Actor(conn, "sleeper")
@@ -288,13 +291,14 @@ def test_copy_is_fenced_as_well(conn: Connection[Any]) -> None:
         FEBRUARY,
         FIRST_DAY,
         FEBRUARY,
+        "UTC",
         "invoiced",
         0,
         token,
     )
     copy = (
         "COPY pgbill.billing_period (bucket, account_id, period_end, period_start,"
-        " period_end_at, outcome, usage_seq, fencing_token) FROM STDIN"
+        " period_end_at, zone, outcome, usage_seq, fencing_token) FROM STDIN"
     )
 
     with (

@@ -286,8 +286,8 @@ def test_a_period_that_was_closed_by_hand_is_settled(conn: Connection[Any]) -> N
     run_sql(
         conn,
         "INSERT INTO pgbill.billing_period (bucket, account_id, period_start,"
-        " period_end, period_end_at, outcome, usage_seq, fencing_token)"
-        " VALUES (%s, %s, %s, %s, %s, 'nothing_to_bill', 0, %s)",
+        " period_end, period_end_at, zone, outcome, usage_seq, fencing_token)"
+        " VALUES (%s, %s, %s, %s, %s, 'Europe/Berlin', 'nothing_to_bill', 0, %s)",
         *held.account,
         FIRST_DAY,
         FIRST_DAY,

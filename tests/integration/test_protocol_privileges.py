@@ -32,7 +32,7 @@ _PROTOCOL = {
     *("rate_and_question", "keep_tax_answers", "with_tax", "preview"),
 }
 _PURE = {
-    *("boundary", "boundary_number", "local_midnight", "bucket_of"),
+    *("boundary", "boundary_number", "local_midnight", "instant_within", "bucket_of"),
     *("price", "value_of", "tiered", "rounded", "rounded_quantity"),
     *("measured", "taxes_of", "tax_of"),
 }
