@@ -35,7 +35,7 @@ def accounts(
 ) -> None:
     """Import accounts, or changes to them.
 
-    A row is the whole account. Seller, currency, zone, anchor_on and first_period_on
+    A row is the whole account. Seller, currency, anchor_on and first_period_on
     stay as they were first imported. Reads PGBILL_DSN.
 
     Example: pgbill import accounts accounts.csv
@@ -47,9 +47,9 @@ def accounts(
 def subscriptions(
     file: File, *, format_: Format = None, json: output.AsJson = False
 ) -> None:
-    """Import subscriptions, one row for each price; only their ends may move later.
+    """Import subscriptions, one row for each price and quantity.
 
-    Exit code 75 if an account is being invoiced at this moment. Reads PGBILL_DSN.
+    Later only their ends may move, and rows may be added. Exit code 75 if an account is being invoiced at this moment. Reads PGBILL_DSN.
 
     Example: pgbill import subscriptions subscriptions.csv
     """
