@@ -32,7 +32,7 @@ BEGIN
 
     -- A single line takes all of it, also if it has nothing, or less.
     IF cardinality(p_places) = 1 THEN
-        v_shares := ARRAY[p_amount];
+        v_shares := ARRAY[pgbill.rounded(p_amount, 1, p_digits, 'half_down')];
     END IF;
 
     FOR v_index IN 1 .. cardinality(p_places) LOOP
