@@ -7,6 +7,7 @@ in the working directory, or the one that `PGBILL_CONFIG` names.
 """
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -115,18 +116,17 @@ class Settings(BaseSettings):
         """Return what to tell the tax service of who we are, from setting or file.
 
         Raises:
-            ConfigError: The file cannot be read, or is empty.
+            ConfigError: The file cannot be read, or it is no token.
         """
-        if self.tax_token_file is None:
-            return self.tax_token.get_secret_value() if self.tax_token else None
-        file = self.tax_token_file
-        wrong = f"{PREFIX}TAX_TOKEN_FILE is wrong: {file}"
-        try:
-            token = file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{wrong} cannot be read.") from error
-        if not token:
-            raise ConfigError(f"{wrong} is empty.")
+        if self.tax_token_file is not None:
+            name, token = "TOKEN_FILE", _content(self.tax_token_file)
+        elif self.tax_token is not None:
+            name, token = "TOKEN", self.tax_token.get_secret_value()
+        else:
+            return None
+        # A header can carry nothing else.
+        if not re.fullmatch(r"[\x21-\x7e]+", token):
+            raise ConfigError(f"{PREFIX}TAX_{name} is wrong: it holds no token.")
         return token
 
     @property
@@ -170,6 +170,15 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"cannot read {file}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is not valid TOML: {error}.") from error
+
+
+def _content(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{PREFIX}TAX_TOKEN_FILE is wrong: {file} cannot be read."
+        ) from error
 
 
 def _sentence(error: ValidationError, file: Path) -> str:

@@ -109,3 +109,9 @@ class TaxProvider(Protocol):
     async def close(self) -> None:
         """Hang up; no call is in flight any more."""
         ...
+
+
+def printable(text: str) -> str:
+    """Return what somebody else has said as one line that can be kept and shown."""
+    shown = "".join(each if each.isprintable() else " " for each in text)
+    return " ".join(shown.split())

@@ -20,6 +20,7 @@ from pgbill.tax import (
     TaxProvider,
     TaxService,
     TaxUnavailableError,
+    printable,
 )
 from pgbill.taxcall import Line
 
@@ -150,7 +151,7 @@ def _reply(ticket: object, call: "Future[str]") -> Reply:
         return Reply(ticket, call.result(0), None)
     except TaxError as error:
         may_pass = isinstance(error, TaxUnavailableError)
-        return Reply(ticket, None, str(error), may_pass=may_pass)
+        return Reply(ticket, None, printable(str(error)), may_pass=may_pass)
     except CancelledError:
         return Reply(ticket, None, "the call to the tax service was cut off")
     except Exception as error:  # noqa: BLE001 (an account must not end its worker)

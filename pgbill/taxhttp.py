@@ -27,6 +27,7 @@ from pgbill.tax import (
     TaxLimitedError,
     TaxService,
     TaxUnavailableError,
+    printable,
 )
 
 _OK = 200
@@ -103,6 +104,20 @@ class HttpTax:
         return client
 
 
+def require(service: TaxService) -> None:
+    """Refuse an address or a file that can only be wrong.
+
+    Raises:
+        ConfigError: It is.
+    """
+    try:
+        httpx.URL(service.url or "")
+    except httpx.InvalidURL as error:
+        raise ConfigError(f"PGBILL_TAX_URL is wrong: {error}.") from error
+    if service.ca_file is not None:
+        trust(service)
+
+
 def trust(service: TaxService) -> ssl.SSLContext:
     """Return whom to trust: the authorities of a file, or the usual ones.
 
@@ -129,7 +144,7 @@ def public(url: str) -> str:
 
 def refused(status: int, text: str, retry_after: str | None) -> TaxError:
     """Turn what is not an answer into an error, by its status."""
-    words = " ".join(text.split())[:_WORDS_LIMIT]
+    words = printable(text)[:_WORDS_LIMIT]
     told = (
         f"the tax service says {status}: {words}"
         if words

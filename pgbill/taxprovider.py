@@ -20,10 +20,10 @@ def require(service: TaxService) -> None:
     Raises:
         ConfigError: No package brings such a provider, or its settings are wrong.
     """
-    if service.provider != HTTP:
+    if service.provider == HTTP:
+        taxhttp.require(service)
+    else:
         _find(service.provider)
-    elif service.ca_file is not None:
-        taxhttp.trust(service)
 
 
 def of(service: TaxService) -> TaxProvider:

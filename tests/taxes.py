@@ -1,11 +1,38 @@
 """Ask a tax service for trials: what takes seconds in life takes hundredths here."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 from pgbill.tax import TaxService
 from pgbill.taxserver import Answer, Answered, Gate, Latency, TaxServer
 from pgbill.taxtrial import Reply
+
+_MODULE = """
+import json
+
+class Flat:
+    name = "flat"
+    def __init__(self, service):
+        self.service = service
+    async def assess(self, question):
+        lines = [
+            {"line_no": each["line_no"], "category": "S", "rate": 5}
+            for each in json.loads(question.text)["lines"]
+        ]
+        return json.dumps({"lines": lines})
+    async def close(self):
+        pass
+
+def broken(service):
+    raise RuntimeError("no licence")
+"""
+_ENTRY_POINTS = """
+[pgbill.tax_providers]
+flat = flat_tax:Flat
+broken = flat_tax:broken
+absent = no_such_module:Flat
+"""
 
 
 def asks(
@@ -63,3 +90,13 @@ def dead_after(count: int, *, seconds: float, server: TaxServer) -> Gate:
         return Reply(503, {"reason": "back soon"}) if is_shut else None
 
     return gate
+
+
+def install_providers(site: Path) -> Path:
+    """Install a distribution as pip does: a module, and metadata beside it."""
+    metadata = site / "flat_tax-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (site / "flat_tax.py").write_text(_MODULE)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: flat-tax\n")
+    (metadata / "entry_points.txt").write_text(_ENTRY_POINTS)
+    return site

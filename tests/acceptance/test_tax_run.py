@@ -10,6 +10,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from psycopg import Connection
 from pgbill.steps import environment, started
 from pgbill.taxserver import TaxServer
 from tests.acceptance.commands import (
+    ROOT,
     Pgbill,
     assert_clean,
     held_count,
@@ -28,7 +30,7 @@ from tests.acceptance.commands import (
     wait_until,
 )
 from tests.shop import value, values
-from tests.taxes import always, dead_after, takes
+from tests.taxes import always, dead_after, install_providers, takes
 
 ACCOUNTS = 60
 RUN = ("run", "--through", "2026-01-01", "--workers", "3", "--json")
@@ -217,6 +219,30 @@ def test_a_provider_that_nobody_brings_is_told_before_the_run(
         "pgbill: PGBILL_TAX_PROVIDER is wrong: there is no tax provider avalanche."
     )
     assert value(admin, "SELECT count(*) FROM pgbill.billing_run") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "exit_code"), [("flat", 0), ("broken", 78), ("absent", 78)]
+)
+def test_a_provider_of_another_package_is_asked_or_says_why_not(
+    pgbill: Pgbill, admin: Connection[Any], name: str, exit_code: int
+) -> None:
+    """A worker that cannot make it is not replaced by others that cannot either."""
+    many_accounts(admin, ACCOUNTS)
+    site = install_providers(pgbill.folder / "site")
+    path = {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    shell = replace(pgbill, settings={**pgbill.settings, **path})
+
+    done = shell.with_settings(tax_provider=name)(*RUN)
+
+    assert done.exit_code == exit_code, done.stderr
+    if exit_code == 0:
+        assert values(admin, "SELECT DISTINCT tax_rate FROM pgbill.invoice_tax") == [5]
+        assert_clean(pgbill)
+    else:
+        (sentence,) = done.stderr.splitlines()
+        assert sentence.startswith(f"pgbill: the tax provider {name} of ")
+        assert held_count(admin) == 0
 
 
 def test_the_service_for_trials_can_be_started_by_hand(

@@ -22,7 +22,7 @@ from psycopg import Connection
 from bench import memory
 from pgbill import taxing
 from pgbill.job import Job, Tally
-from pgbill.tax import Question, TaxAwayError, TaxService
+from pgbill.tax import Question, TaxAwayError, TaxError, TaxService
 from pgbill.taxserver import TaxServer
 from pgbill.taxtrial import CUT, Conduct, Reply, Trial
 from pgbill.worker import Shift
@@ -522,6 +522,8 @@ class Calm:
         """Answer, or fall over as only somebody else's code can."""
         if question.idempotency_key.startswith("A-2/"):
             raise KeyError("jurisdiction")
+        if question.idempotency_key.startswith("A-1/"):
+            raise TaxError("no\0way")
         return '{"lines": [{"line_no": 1, "category": "S", "rate": 5}]}'
 
     async def close(self) -> None:
@@ -543,9 +545,10 @@ def test_somebody_elses_provider_is_asked_in_the_same_way(
 
     tally = run_shift(job(dsn, tax=TaxService(None, None, 5, 4, provider="calm")))
 
-    assert (tally.invoiced, tally.failed) == (2, 1)
+    assert (tally.invoiced, tally.failed) == (1, 2)
     assert _reasons(admin) == [
-        "the tax service cannot be asked: KeyError('jurisdiction')"
+        "no way",
+        "the tax service cannot be asked: KeyError('jurisdiction')",
     ]
     assert values(admin, "SELECT DISTINCT provider FROM pgbill.tax_answer") == ["calm"]
     assert calm.is_closed

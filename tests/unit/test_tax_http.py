@@ -49,6 +49,12 @@ def test_its_own_words_are_kept_on_one_line_and_not_without_end() -> None:
     assert len(error.message) < 300
 
 
+def test_its_words_do_no_harm_where_they_are_shown_or_kept() -> None:
+    error = taxhttp.refused(422, "un\0known\x1b[31m\r\nVAT\ud800 id", None)
+
+    assert error.message == "the tax service says 422: un known [31m VAT id"
+
+
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [

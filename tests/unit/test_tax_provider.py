@@ -8,26 +8,7 @@ import pytest
 from pgbill import billing, config, taxprovider
 from pgbill.errors import ConfigError
 from pgbill.tax import TaxProvider, TaxService
-
-MODULE = """
-class Flat:
-    name = "flat"
-    def __init__(self, service):
-        self.service = service
-    async def assess(self, question):
-        return '{"lines": []}'
-    async def close(self):
-        pass
-
-def broken(service):
-    raise RuntimeError("no licence")
-"""
-ENTRY_POINTS = """
-[pgbill.tax_providers]
-flat = flat_tax:Flat
-broken = flat_tax:broken
-absent = no_such_module:Flat
-"""
+from tests.taxes import install_providers
 
 
 @pytest.fixture(autouse=True)
@@ -39,13 +20,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a distribution as pip does: a module, and metadata beside it."""
-    site = tmp_path / "site"
-    metadata = site / "flat_tax-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (site / "flat_tax.py").write_text(MODULE)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: flat-tax\n")
-    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    """Let this process see the distribution."""
+    site = install_providers(tmp_path / "site")
     monkeypatch.setattr(sys, "path", [str(site), *sys.path])
 
 
@@ -118,7 +94,10 @@ def test_the_token_may_lie_in_a_file(
     ("settings", "sentence"),
     [
         ({"TAX_TOKEN_FILE": "absent"}, "TAX_TOKEN_FILE is wrong: .*cannot be read"),
-        ({"TAX_TOKEN_FILE": "empty"}, "TAX_TOKEN_FILE is wrong: .*is empty"),
+        ({"TAX_TOKEN_FILE": "empty"}, "TAX_TOKEN_FILE is wrong: it holds no token"),
+        ({"TAX_TOKEN": "s3cret\nmore"}, "TAX_TOKEN is wrong: it holds no token"),
+        ({"TAX_TOKEN": "schlüssel"}, "TAX_TOKEN is wrong: it holds no token"),
+        ({"TAX_URL": "https://tax.example.com:http/"}, "TAX_URL is wrong: .*port"),
         ({"TAX_CA_FILE": "absent"}, "TAX_CA_FILE is wrong: .*holds no certificates"),
         ({"TAX_CA_FILE": "empty"}, "TAX_CA_FILE is wrong: .*holds no certificates"),
         ({"TAX_TOKEN": "a", "TAX_TOKEN_FILE": "empty"}, "are both set"),
