@@ -161,8 +161,9 @@ RETURNING usage_import_state.last_import_seq AS import_seq;
 -- name: find_known
 -- One descent of the primary key for each record and month. A plain join takes any index
 -- that begins with the account, since bucket and account look independent to the planner:
--- a thousand records of an account that has 300,000 took 32 s, and so 4 ms. ORDER BY is what
--- leaves it no choice.
+-- a thousand records of an account that has 300,000 took 32 s, and so 4 ms. Only the primary
+-- key has the order that is asked for; with the account given as equal, any index and a sort
+-- of what looks like one row would do.
 CREATE TEMPORARY TABLE known_usage AS
 SELECT
     resolved_usage.line,
@@ -174,6 +175,7 @@ SELECT
 FROM pg_temp.resolved_usage
 CROSS JOIN LATERAL (
     SELECT
+        usage_record.account_id,
         usage_record.key,
         usage_record.occurred_at,
         usage_record.meter_id,
@@ -182,12 +184,13 @@ CROSS JOIN LATERAL (
         usage_record.corrects_key
     FROM pgbill.usage_record
     WHERE usage_record.bucket = resolved_usage.bucket
-        AND usage_record.account_id = resolved_usage.account_id
-        AND usage_record.key >= resolved_usage.key
-    ORDER BY usage_record.key
+        AND (usage_record.account_id, usage_record.key)
+        >= (resolved_usage.account_id, resolved_usage.key)
+    ORDER BY usage_record.account_id, usage_record.key
     LIMIT 1
 ) AS nearest
-WHERE nearest.key = resolved_usage.key;
+WHERE nearest.account_id = resolved_usage.account_id
+    AND nearest.key = resolved_usage.key;
 
 -- name: forget_known
 DROP TABLE pg_temp.known_usage;
@@ -369,24 +372,28 @@ WITH correction AS MATERIALIZED (
         resolved_usage.line
 ),
 
-wanted AS MATERIALIZED (
-    SELECT DISTINCT correction.bucket, correction.account_id, correction.corrects_key
+-- Each with the record that it names, stored or in the file: more than one line may have it.
+compared AS MATERIALIZED (
+    SELECT DISTINCT ON (correction.line)
+        correction.line,
+        correction.bucket,
+        correction.account_id,
+        correction.account,
+        correction.occurred_at,
+        correction.meter_id,
+        correction.quantity,
+        correction.dimensions,
+        correction.corrects_key,
+        coalesce(stored.key, given.key) IS NOT NULL AS is_found,
+        coalesce(stored.occurred_at, given.occurred_at) AS corrected_at,
+        coalesce(stored.meter_id, given.meter_id) AS corrected_meter_id,
+        coalesce(stored.quantity, given.quantity) AS corrected_quantity,
+        coalesce(stored.dimensions, given.dimensions) AS corrected_dimensions,
+        coalesce(stored.corrects_key, given.corrects_key) IS NOT NULL AS is_of_a_correction
     FROM correction
-),
-
-corrected AS MATERIALIZED (
-    SELECT
-        wanted.bucket,
-        wanted.account_id,
-        wanted.corrects_key,
-        nearest.occurred_at,
-        nearest.meter_id,
-        nearest.quantity,
-        nearest.dimensions,
-        nearest.corrects_key IS NOT NULL AS is_correction
-    FROM wanted
-    CROSS JOIN LATERAL (
+    LEFT JOIN LATERAL (
         SELECT
+            usage_record.account_id,
             usage_record.key,
             usage_record.occurred_at,
             usage_record.meter_id,
@@ -394,29 +401,21 @@ corrected AS MATERIALIZED (
             usage_record.dimensions,
             usage_record.corrects_key
         FROM pgbill.usage_record
-        WHERE usage_record.bucket = wanted.bucket
-            AND usage_record.account_id = wanted.account_id
-            AND usage_record.key >= wanted.corrects_key
-        ORDER BY usage_record.key
+        WHERE usage_record.bucket = correction.bucket
+            AND (usage_record.account_id, usage_record.key)
+            >= (correction.account_id, correction.corrects_key)
+        ORDER BY usage_record.account_id, usage_record.key
         LIMIT 1
-    ) AS nearest
-    WHERE nearest.key = wanted.corrects_key
-    UNION
-    SELECT
-        wanted.bucket,
-        wanted.account_id,
-        wanted.corrects_key,
-        resolved_usage.occurred_at,
-        resolved_usage.meter_id,
-        resolved_usage.quantity,
-        resolved_usage.dimensions,
-        resolved_usage.corrects_key IS NOT NULL
-    FROM wanted
-    INNER JOIN pg_temp.resolved_usage
+    ) AS stored
         ON
-            wanted.bucket = resolved_usage.bucket
-            AND wanted.account_id = resolved_usage.account_id
-            AND wanted.corrects_key = resolved_usage.key
+            correction.account_id = stored.account_id
+            AND correction.corrects_key = stored.key
+    LEFT JOIN pg_temp.resolved_usage AS given
+        ON
+            correction.bucket = given.bucket
+            AND correction.account_id = given.account_id
+            AND correction.corrects_key = given.key
+    ORDER BY correction.line
 ),
 
 -- Corrections stand at the time of what they correct: one look at the index for each time,
@@ -447,26 +446,28 @@ earlier AS (
 
 total AS (
     SELECT
-        every_one.bucket,
-        every_one.account_id,
         every_one.corrects_key,
         max(every_one.line) AS line,
-        sum(every_one.quantity) AS quantity
+        sum(every_one.quantity) AS quantity,
+        max(every_one.corrected_quantity) AS corrected_quantity
     FROM (
         SELECT
-            correction.line,
-            correction.bucket,
-            correction.account_id,
-            correction.corrects_key,
-            correction.quantity
-        FROM correction
+            compared.line,
+            compared.bucket,
+            compared.account_id,
+            compared.corrects_key,
+            compared.quantity,
+            compared.corrected_quantity
+        FROM compared
+        WHERE compared.is_found AND NOT compared.is_of_a_correction
         UNION ALL
         SELECT
             NULL,
             earlier.bucket,
             earlier.account_id,
             earlier.corrects_key,
-            earlier.quantity
+            earlier.quantity,
+            NULL
         FROM earlier
     ) AS every_one
     GROUP BY every_one.bucket, every_one.account_id, every_one.corrects_key
@@ -474,48 +475,46 @@ total AS (
 
 problem AS (
     SELECT
-        correction.line,
+        compared.line,
         CASE
-            WHEN corrected.corrects_key IS NULL
+            WHEN NOT compared.is_found
                 THEN format(
-                    'account %s has no record %s', correction.account, correction.corrects_key
+                    'account %s has no record %s', compared.account, compared.corrects_key
                 )
-            WHEN corrected.is_correction
+            WHEN compared.is_of_a_correction
                 THEN format(
                     '%s is a correction itself: correct the record that it corrects',
-                    correction.corrects_key
+                    compared.corrects_key
                 )
             ELSE format(
                 '%s has another %s',
-                correction.corrects_key,
+                compared.corrects_key,
                 concat_ws(
                     ', ',
-                    CASE WHEN correction.occurred_at <> corrected.occurred_at THEN 'time' END,
-                    CASE WHEN correction.meter_id <> corrected.meter_id THEN 'meter' END,
+                    CASE WHEN compared.occurred_at <> compared.corrected_at THEN 'time' END,
+                    CASE WHEN compared.meter_id <> compared.corrected_meter_id THEN 'meter' END,
                     CASE
-                        WHEN correction.dimensions IS DISTINCT FROM corrected.dimensions
+                        WHEN compared.dimensions IS DISTINCT FROM compared.corrected_dimensions
                             THEN 'dimensions'
                     END
                 )
             )
         END AS reason
-    FROM correction
-    LEFT JOIN corrected USING (bucket, account_id, corrects_key)
-    WHERE corrected.is_correction
-        OR (correction.occurred_at, correction.meter_id, correction.dimensions)
-        IS DISTINCT FROM (corrected.occurred_at, corrected.meter_id, corrected.dimensions)
+    FROM compared
+    WHERE compared.is_of_a_correction
+        OR (compared.occurred_at, compared.meter_id, compared.dimensions)
+        IS DISTINCT FROM (
+            compared.corrected_at, compared.corrected_meter_id, compared.corrected_dimensions
+        )
     UNION ALL
     SELECT
         total.line,
         format(
             'with it, corrections take %s off %s, which has %s',
-            -total.quantity, total.corrects_key, corrected.quantity
+            -total.quantity, total.corrects_key, total.corrected_quantity
         )
     FROM total
-    INNER JOIN corrected USING (bucket, account_id, corrects_key)
-    WHERE total.line IS NOT NULL
-        AND NOT corrected.is_correction
-        AND corrected.quantity + total.quantity < 0
+    WHERE total.line IS NOT NULL AND total.corrected_quantity + total.quantity < 0
 )
 
 SELECT
