@@ -11,6 +11,7 @@ the next run begins where this one was.
 """
 
 import contextlib
+import time
 from collections.abc import Sequence
 from urllib.parse import quote
 
@@ -26,6 +27,7 @@ from pgbill.worker import REFUSED, Shift
 
 _LISTEN_SECONDS = 0.05
 _GATHER_SECONDS = 0.05
+_LOOK_EVERY_SECONDS = 1.0
 _NOTHING_TO_ASK = "{}"
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
 
@@ -50,6 +52,7 @@ class TaxShift(Shift):
         self._waiting: dict[Lease, Asked] = {}
         self._ready: dict[Account, Answered] = {}
         self._is_shut = False
+        self._look_at = 0.0
         self._away: TaxAwayError | None = None
 
     def run(self) -> None:
@@ -72,11 +75,9 @@ class TaxShift(Shift):
             return False
         self._listen(0 if self._ready else _LISTEN_SECONDS)
         # The slots that have become free are used again before what came is issued.
-        size = min(self._desk.free_count, self._job.batch_size)
-        batch = self._claim(size) if size else []
-        if batch:
+        if batch := self._claim_more():
             self._ask(batch)
-        elif not self._waiting and not self._ready:
+        elif not self._is_busy:
             return self._wait()
         self._issue_ready()
         self._drop_losses()
@@ -84,6 +85,21 @@ class TaxShift(Shift):
         self._hand_in()
         self._failing_since = None
         return True
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._waiting or self._ready)
+
+    def _claim_more(self) -> list[Lease]:
+        """Claim for the free slots; at the end of a run, do not look all the time."""
+        size = min(self._desk.free_count, self._job.batch_size)
+        now = time.monotonic()
+        if not size or (self._is_busy and now < self._look_at):
+            return []
+        batch = self._claim(size)
+        if not batch:
+            self._look_at = now + min(_LOOK_EVERY_SECONDS, self._job.terms.ttl / 4)
+        return batch
 
     def _look_at_service(self) -> None:
         """Say when it begins to fail and when it is back; give it up in the end."""
@@ -209,6 +225,8 @@ class TaxShift(Shift):
         self._bill([each for each in leases if not each.is_suspect])
         for each in leases:
             self._ready.pop(each.account, None)
+        # An account with another period due comes again now.
+        self._look_at = 0.0
 
     def _commit(self, live: Sequence[Lease]) -> list[Billed]:
         """Keep the answers, which commits, and issue: an answer is never lost."""

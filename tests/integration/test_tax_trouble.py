@@ -20,8 +20,9 @@ import pytest
 from psycopg import Connection
 
 from bench import memory
-from pgbill import taxing
+from pgbill import lease, taxing
 from pgbill.job import Job, Tally
+from pgbill.lease import DueBucket, Scope
 from pgbill.tax import Question, TaxAwayError, TaxError, TaxService
 from pgbill.taxserver import TaxServer
 from pgbill.taxtrial import CUT, Conduct, Reply, Trial
@@ -412,6 +413,30 @@ def test_what_rests_makes_room_for_others(
     tally = run_shift(work, _stop_when(others_are_done))
 
     assert (tally.invoiced, tally.given_back) == (16, 4)
+
+
+def test_the_last_answers_are_waited_for_without_asking_the_database(
+    dsn: str,
+    admin: Connection[Any],
+    service: TaxServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or a service that takes minutes would keep the server busy with looking."""
+    _accounts(admin, 3)
+    service.latency = takes(2.5)
+    looks: list[float] = []
+    due_buckets = lease.due_buckets
+
+    def look(conn: Connection[Any], scope: Scope) -> list[DueBucket]:
+        looks.append(time.monotonic())
+        return due_buckets(conn, scope)
+
+    monkeypatch.setattr(lease, "due_buckets", look)
+
+    tally = run_shift(job(dsn, tax=asks(service)))
+
+    assert tally.invoiced == 3
+    assert len(looks) < 10
 
 
 def test_no_more_calls_are_in_flight_than_allowed(
