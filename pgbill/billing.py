@@ -274,6 +274,7 @@ def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
                 "hard_limit_seconds": settings.hard_limit_seconds,
                 "max_attempts": settings.max_attempts,
                 "max_due_periods": settings.max_due_periods,
+                "review": settings.review,
                 "retry_after_seconds": settings.retry_after_seconds,
                 "retry_wait_seconds": settings.retry_wait_seconds,
             }

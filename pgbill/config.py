@@ -9,13 +9,15 @@ in the working directory, or the one that `PGBILL_CONFIG` names.
 import os
 import re
 import tomllib
+from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
@@ -23,6 +25,11 @@ from pydantic_settings import (
 from pgbill.errors import ConfigError
 
 PREFIX = "PGBILL_"
+_CURRENCY = re.compile("[A-Z]{3}")
+_PAIR = 2
+
+_Amounts = Annotated[dict[str, Decimal], NoDecode]
+"""By currency: a table in the file, `EUR 1000, USD 1200` in the environment."""
 
 _Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
@@ -32,6 +39,13 @@ def _data_dir() -> Path:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return Path("/var/lib/pgbill")
     return platformdirs.user_data_path("pgbill", appauthor=False)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = [each.split() for each in text.split(",") if each.strip()]
+    if any(len(pair) != _PAIR for pair in pairs):
+        raise ValueError("it is not like EUR 1000, USD 1200")
+    return dict(pairs)
 
 
 class Settings(BaseSettings):
@@ -54,6 +68,11 @@ class Settings(BaseSettings):
     lease_margin_seconds: _Seconds = 5
     hard_limit_seconds: _Seconds = 1_800
     max_attempts: int = Field(default=5, ge=1, le=1_000)
+    review_above: _Amounts = Field(default_factory=dict)
+    review_change_percent: Decimal | None = Field(default=None, ge=0, le=1_000_000)
+    review_first_invoice: bool = False
+    review_by_another: bool = False
+
     retry_after_seconds: _Seconds = 60
     retry_wait_seconds: float = Field(default=300, ge=0, le=86_400)
     max_due_periods: int = Field(default=3, ge=1, le=1_000)
@@ -92,6 +111,34 @@ class Settings(BaseSettings):
     def _absolute(cls, value: Path | None) -> Path | None:
         """Pin folders down: the embedded server outlives the working directory."""
         return value and value.expanduser().absolute()
+
+    @field_validator("review_above", mode="before")
+    @classmethod
+    def _amounts(cls, value: object) -> object:
+        """Read amounts by currency, as people write them."""
+        given = _pairs(value) if isinstance(value, str) else value
+        if isinstance(given, dict):
+            for currency in cast("dict[str, object]", given):
+                if not _CURRENCY.fullmatch(currency):
+                    raise ValueError(f"{currency} is not a currency such as EUR")
+        return cast("object", given)
+
+    @property
+    def review(self) -> dict[str, Any] | None:
+        """What a run holds back for a person; none: nothing."""
+        if not (
+            self.review_above
+            or self.review_first_invoice
+            or self.review_change_percent is not None
+        ):
+            return None
+        percent = self.review_change_percent
+        return {
+            "above": {name: str(limit) for name, limit in self.review_above.items()},
+            "change_percent": None if percent is None else str(percent),
+            "first_invoice": self.review_first_invoice,
+            "by_another": self.review_by_another,
+        }
 
     @model_validator(mode="after")
     def _renewed_in_time(self) -> "Settings":

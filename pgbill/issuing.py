@@ -35,11 +35,12 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Billed:
-    """What became of an account: invoiced, nothing_to_bill, failed or parked."""
+    """What became of an account."""
 
     bucket: int
     account_id: int
     outcome: str
+    """invoiced, nothing_to_bill, carried_forward, held, failed or parked."""
 
     @property
     def account(self) -> Account:

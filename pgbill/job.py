@@ -30,6 +30,9 @@ class Tally:
 
     invoiced: int = 0
     nothing_to_bill: int = 0
+    carried_forward: int = 0
+    held: int = 0
+    """For a review."""
     failed: int = 0
     parked: int = 0
     lost: int = 0
@@ -40,13 +43,16 @@ class Tally:
     @property
     def done_count(self) -> int:
         """Accounts that the run need not look at again."""
-        return self.invoiced + self.nothing_to_bill + self.failed + self.parked
+        closed = self.invoiced + self.nothing_to_bill + self.carried_forward
+        return closed + self.held + self.failed + self.parked
 
     def count(self, billed: Sequence[Billed]) -> None:
         """Add what the database has answered."""
         outcomes = [each.outcome for each in billed]
         self.invoiced += outcomes.count("invoiced")
         self.nothing_to_bill += outcomes.count("nothing_to_bill")
+        self.carried_forward += outcomes.count("carried_forward")
+        self.held += outcomes.count("held")
         self.failed += outcomes.count("failed")
         self.parked += outcomes.count("parked")
 

@@ -33,6 +33,7 @@ class Summary:
     is_finished: bool
     invoiced: int = 0
     nothing_to_bill: int = 0
+    carried_forward: int = 0
     failed: int = 0
     parked: int = 0
     held: int = 0

@@ -67,6 +67,11 @@
 \ir functions/prepaid_left.sql
 \ir functions/prepaid_for.sql
 \ir functions/apply_prepaid.sql
+\ir functions/draft_digest.sql
+\ir functions/review_reasons.sql
+\ir functions/previous_gross_amount.sql
+\ir functions/hold_for_review.sql
+\ir functions/decide_draft.sql
 \ir functions/issue.sql
 \ir functions/bill.sql
 \ir functions/rate_and_question.sql

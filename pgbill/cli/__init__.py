@@ -16,6 +16,7 @@ from pgbill.cli import (
     audit,
     catalog,
     demo,
+    draft,
     explain,
     imports,
     invoice,
@@ -46,6 +47,7 @@ app.add_typer(run.commands)
 app.add_typer(preview.commands)
 app.add_typer(runs.commands, name="runs")
 app.add_typer(account.commands, name="account")
+app.add_typer(draft.commands, name="draft")
 app.add_typer(relay.commands)
 app.add_typer(outbox.commands, name="outbox")
 app.add_typer(status.commands)

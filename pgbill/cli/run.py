@@ -161,6 +161,7 @@ def _print(summary: "Summary", *, json: bool) -> None:
         [
             {"what": "invoices issued", "count": summary.invoiced},
             {"what": "periods with nothing to bill", "count": summary.nothing_to_bill},
+            {"what": "periods carried forward", "count": summary.carried_forward},
             {"what": "accounts that failed", "count": summary.failed},
             {"what": "accounts parked", "count": summary.parked},
             {"what": "drafts held for review", "count": summary.held},

@@ -26,6 +26,11 @@ DECLARE
     v_new_tokens bigint[];
     v_invoice_count bigint;
 BEGIN
+    -- Held ones are released by this, and drop out below with their old tokens.
+    RETURN QUERY
+    SELECT held.bucket, held.account_id, 'held'
+    FROM pgbill.hold_for_review(p_buckets, p_account_ids, p_tokens, p_drafts, p_run_id) AS held;
+
     -- An account that is missing here was claimed by another worker meanwhile.
     SELECT
         array_agg(own.bucket) AS buckets,

@@ -46,6 +46,9 @@ AS $$
         'run_id', p_run_id,
         'invoiced', (SELECT count(*) FROM closed WHERE closed.outcome = 'invoiced'),
         'nothing_to_bill', (SELECT count(*) FROM closed WHERE closed.outcome = 'nothing_to_bill'),
+        'carried_forward', (
+            SELECT count(*) FROM closed WHERE closed.outcome = 'carried_forward'
+        ),
         'failed', (SELECT count(*) FROM failure WHERE failure.outcome = 'failed'),
         'parked', (SELECT count(*) FROM failure WHERE failure.outcome = 'parked'),
         'held', (SELECT count(*) FROM pgbill.held_draft WHERE held_draft.run_id = p_run_id),

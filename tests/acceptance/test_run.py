@@ -163,6 +163,7 @@ def test_a_company_from_files_is_invoiced(
         "is_finished": True,
         "invoiced": 3,
         "nothing_to_bill": 3,
+        "carried_forward": 0,
         "failed": 0,
         "parked": 0,
         "held": 0,

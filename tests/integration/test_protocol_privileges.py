@@ -27,7 +27,7 @@ _PROTOCOL = {
     *("analyze_written", "bucket_of"),
     *("due_message_buckets", "claim_messages", "renew_messages", "release_messages"),
     *("begin_attempt", "record_outcome", "retry_message"),
-    *("park", "retry_run", "run_failures", "release_held_messages"),
+    *("decide_draft", "park", "retry_run", "run_failures", "release_held_messages"),
     *("record_refusal", "digest_is_due", "begin_digest", "record_digest"),
     *("rate_and_question", "keep_tax_answers", "with_tax", "preview"),
 }
