@@ -189,8 +189,8 @@ def test_what_is_gone_cannot_come_back(conn: Connection[Any], tmp_path: Path) ->
 
     assert told == [
         (
-            "u.csv:2: occurred_at: usage of 2026-01 was billed and dropped: no more of it"
-            " can be taken"
+            "u.csv:2: occurred_at: usage of 2026-01 was billed and dropped: no more"
+            " of it can be taken"
         )
     ]
     assert months(conn) == ["2026_02"]
@@ -224,8 +224,8 @@ def test_a_period_that_lost_usage_takes_no_more(
 
     assert told == [
         (
-            "u.csv:2: occurred_at: it belongs to a period with usage of 2026-01, which was"
-            " billed and dropped"
+            "u.csv:2: occurred_at: it belongs to a period with usage of 2026-01, which"
+            " was billed and dropped"
         )
     ]
     assert findings(conn) == {}
