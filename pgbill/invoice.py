@@ -74,6 +74,9 @@ class Header:
     run_id: int | None
     fencing_token: int
     cancellation_reason: str | None
+    reason: str | None
+    """Why a person has issued it; none: a run has."""
+    issued_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,19 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """A document that corrects this one, or that this one corrects."""
+
+    relation: str
+    """corrects, credited by, issued again as, or in place of."""
+    number: str
+    gross_amount: Decimal
+    issued_on: date
+    reason: str | None
+    issued_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """An issued document, whole."""
 
@@ -136,6 +152,7 @@ class Document:
     lines: list[Line]
     taxes: list[Tax]
     deliveries: list[Delivery]
+    related: list[Related]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +181,8 @@ def find(
     )
 
 
-def get(conn: Connection[Any], number: str, *, seller: str | None = None) -> Document:
-    """Return the document of that number.
-
-    Args:
-        conn: As the role pgbill_reader, or any that may read.
-        number: As printed.
-        seller: The seller's key; needed if several sellers use the number.
+def header(conn: Connection[Any], number: str, *, seller: str | None = None) -> Header:
+    """Return the head of the document of that number.
 
     Raises:
         UsageError: There is none, or several sellers have one.
@@ -186,21 +198,48 @@ def get(conn: Connection[Any], number: str, *, seller: str | None = None) -> Doc
             f"several sellers have an invoice {number}: {sellers}.",
             hint="Name one with --seller.",
         )
-    (header,) = headers
+    return headers[0]
+
+
+def get(conn: Connection[Any], number: str, *, seller: str | None = None) -> Document:
+    """Return the document of that number.
+
+    Args:
+        conn: As the role pgbill_reader, or any that may read.
+        number: As printed.
+        seller: The seller's key; needed if several sellers use the number.
+
+    Raises:
+        UsageError: There is none, or several sellers have one.
+    """
+    head = header(conn, number, seller=seller)
 
     def rows(name: str, row: type[Row]) -> list[Row]:
         return db.fetch_all(
             conn,
             _QUERIES[name],
             row,
-            bucket=header.bucket,
-            account_id=header.account_id,
-            invoice_id=header.invoice_id,
+            bucket=head.bucket,
+            account_id=head.account_id,
+            invoice_id=head.invoice_id,
         )
 
     return Document(
-        header=header,
+        header=head,
         lines=rows("lines", Line),
         taxes=rows("taxes", Tax),
         deliveries=rows("deliveries", Delivery),
+        related=related(conn, head),
+    )
+
+
+def related(conn: Connection[Any], head: Header) -> list[Related]:
+    """Return what corrects a document, or is corrected by it, in order of issue."""
+    return db.fetch_all(
+        conn,
+        _QUERIES["related"],
+        Related,
+        bucket=head.bucket,
+        account_id=head.account_id,
+        invoice_id=head.invoice_id,
     )

@@ -15,6 +15,7 @@ from pgbill.cli import (
     alert,
     audit,
     catalog,
+    correction,
     demo,
     draft,
     explain,
@@ -53,6 +54,7 @@ app.add_typer(outbox.commands, name="outbox")
 app.add_typer(status.commands)
 app.add_typer(audit.commands)
 app.add_typer(explain.commands)
+invoice.commands.add_typer(correction.commands)
 app.add_typer(invoice.commands, name="invoice")
 app.add_typer(alert.commands, name="alert")
 app.add_typer(retention.commands, name="retention")

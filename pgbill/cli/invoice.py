@@ -1,4 +1,4 @@
-"""`pgbill invoice`: look at what was issued."""
+"""`pgbill invoice`: look at what was issued; `cli.correction` adds what corrects it."""
 
 import contextlib
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from pgbill.invoice import Document
 
 commands = typer.Typer(
-    no_args_is_help=True, help="Look at issued invoices and credit notes."
+    no_args_is_help=True,
+    help="Look at issued invoices and credit notes, and correct them.",
 )
 
 _LIST = {
@@ -112,8 +113,14 @@ def _print(document: "Document") -> None:
         "tax point": head.tax_point_on,
         "payable": head.payable_on,
         "run": head.run_id,
+        "issued by": head.issued_by and f"{head.issued_by}: {head.reason}",
     }
     sheet.facts(facts)
+    for each in document.related:
+        output.line(
+            f"{each.relation} {each.number} of {each.gross_amount} {head.currency},"
+            f" issued on {each.issued_on}"
+        )
     output.line("")
     sheet.lines(rows.of(document.lines))
     output.line("")

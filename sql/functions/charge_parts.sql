@@ -1,5 +1,6 @@
 -- The one-off charges that a closing bills: those of days before its boundary that no line
--- bills yet. A single SELECT without settings: it is inlined into pgbill.rate.
+-- bills yet. Issued again, it bills those that it has billed; what came later waits for the
+-- next. A single SELECT without settings: it is inlined into pgbill.rate.
 
 CREATE OR REPLACE FUNCTION pgbill.charge_parts(
     p_bucket integer,
@@ -7,7 +8,9 @@ CREATE OR REPLACE FUNCTION pgbill.charge_parts(
     p_period_start date,
     p_period_end date,
     p_digits integer,
-    p_rounding text
+    p_rounding text,
+    -- Whether the invoice of the closing is issued again.
+    p_is_again boolean
 )
 RETURNS TABLE (
     rank integer,
@@ -104,9 +107,15 @@ AS $$
             OR p_period_start = p_period_end
             AND charge.service_on = p_period_end
         )
-        AND NOT pgbill.is_charge_billed(
-            charge.bucket, charge.account_id, charge.charge_id
-        );
+        AND CASE
+            WHEN p_is_again
+                THEN pgbill.is_charge_of(
+                    charge.bucket, charge.account_id, charge.charge_id, p_period_end
+                )
+            ELSE NOT pgbill.is_charge_billed(
+                charge.bucket, charge.account_id, charge.charge_id
+            )
+        END;
 $$;
 
 COMMENT ON FUNCTION pgbill.charge_parts IS

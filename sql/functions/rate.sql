@@ -1,6 +1,6 @@
--- Rate the earliest open period of accounts: gather what it is made of, price it, and look
--- up the tax rates, unless a service is to be asked for them. It writes nothing and locks
--- nothing, so that a preview may use it too.
+-- Rate the earliest open period of accounts, or closed periods whose invoices are issued
+-- again: gather what it is made of, price it, and look up the tax rates, unless a service is
+-- to be asked for them. It writes nothing and locks nothing, so that a preview may use it too.
 --
 -- The watermark and the usage are read in ONE statement: usage that an import commits a
 -- moment later is late for this period, and is billed by the next.
@@ -15,7 +15,9 @@ CREATE OR REPLACE FUNCTION pgbill.rate(
     p_account_ids bigint[],
     p_through_on date,
     p_max_due_periods integer,
-    p_tax_by_table boolean DEFAULT TRUE
+    p_tax_by_table boolean DEFAULT TRUE,
+    -- Closed periods, one for each account; null: the earliest open ones.
+    p_period_ends date[] DEFAULT NULL
 )
 RETURNS TABLE (
     bucket integer, account_id bigint, outcome text, problem text, draft pgbill.draft
@@ -64,6 +66,41 @@ BEGIN
             open_period.late_from_at,
             open_period.has_discounts
         FROM pgbill.open_periods(p_buckets, p_account_ids) AS open_period
+        WHERE p_period_ends IS NULL
+        UNION ALL
+        SELECT
+            closed_period.bucket,
+            closed_period.account_id,
+            closed_period.language,
+            closed_period.zone,
+            closed_period.buyer_country,
+            closed_period.buyer_status,
+            closed_period.buyer_vat_id,
+            closed_period.anchor_on,
+            closed_period.billing_interval,
+            closed_period.first_period_on,
+            closed_period.seller_country,
+            closed_period.policy_id,
+            closed_period.line_rounding,
+            closed_period.proration,
+            closed_period.credits_unused,
+            closed_period.digits,
+            closed_period.period_end,
+            closed_period.until_at,
+            closed_period.period_start,
+            closed_period.from_at,
+            closed_period.has_kept_lines,
+            closed_period.has_carried,
+            closed_period.approved_on,
+            closed_period.next_number,
+            closed_period.ending,
+            closed_period.beginning,
+            closed_period.previous_seq,
+            closed_period.usage_seq,
+            closed_period.late_from_at,
+            closed_period.has_discounts
+        FROM pgbill.closed_periods(p_buckets, p_account_ids, p_period_ends) AS closed_period
+        WHERE p_period_ends IS NOT NULL
     )
 
     SELECT
@@ -224,6 +261,17 @@ BEGIN
                 target.late_from_at,
                 target.has_kept_lines
             ) AS subscribed
+            -- The closing after it has billed what was not there yet.
+            WHERE p_period_ends IS NULL
+                OR subscribed.kind <> 'advance'
+                OR NOT pgbill.is_billed_by_next(
+                    target.bucket,
+                    target.account_id,
+                    subscribed.subscription_id,
+                    subscribed.price_id,
+                    target.period_end,
+                    lower(subscribed.service_period)
+                )
             UNION ALL
             SELECT
                 unused.rank,
@@ -307,7 +355,7 @@ BEGIN
                 charged.problem
             FROM pgbill.charge_parts(
                 target.bucket, target.account_id, target.period_start, target.period_end,
-                target.digits, target.line_rounding
+                target.digits, target.line_rounding, p_period_ends IS NOT NULL
             ) AS charged
         ) AS drafted ON TRUE
         LEFT JOIN pgbill.tax_rate
@@ -345,5 +393,5 @@ END;
 $$;
 
 COMMENT ON FUNCTION pgbill.rate IS
-'The earliest open period of each account, as a draft that pgbill.issue takes; or '
-'with outcome failed or parked the problem that stands against it.';
+'The earliest open period of each account, or a closed one, as a draft that pgbill.issue '
+'takes; or with outcome failed or parked the problem that stands against it.';

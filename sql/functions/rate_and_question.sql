@@ -5,7 +5,9 @@ CREATE OR REPLACE FUNCTION pgbill.rate_and_question(
     p_buckets integer[],
     p_account_ids bigint[],
     p_through_on date,
-    p_max_due_periods integer
+    p_max_due_periods integer,
+    -- Closed periods, one for each account; null: the earliest open ones.
+    p_period_ends date[] DEFAULT NULL
 )
 RETURNS TABLE (
     bucket integer,
@@ -38,7 +40,7 @@ BEGIN
         hashed.question_hash,
         tax_answer.answer
     FROM pgbill.rate(
-        p_buckets, p_account_ids, p_through_on, p_max_due_periods, p_tax_by_table => FALSE
+        p_buckets, p_account_ids, p_through_on, p_max_due_periods, FALSE, p_period_ends
     ) AS rated
     INNER JOIN pgbill.account
         ON rated.bucket = account.bucket AND rated.account_id = account.account_id

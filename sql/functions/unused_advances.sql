@@ -36,7 +36,7 @@ AS $$
     SELECT
         line.invoice_id,
         line.line_no,
-        coalesce(line.tax_included_amount, line.net_amount),
+        coalesce(line.tax_included_amount, line.net_amount) - taken_back.amount,
         line.description,
         line.unit_code,
         line.service_period,
@@ -57,6 +57,8 @@ AS $$
                 AND credited.account_id = p_account_id
                 AND credited.credited_invoice_id = line.invoice_id
                 AND credited.credited_line_no = line.line_no
+                AND credited.kind = 'unused_advance'
+                AND NOT pgbill.is_cancelled(p_bucket, p_account_id, credited.invoice_id)
             UNION ALL
             SELECT (carried_line.line ->> 'service_period')::daterange
             FROM pgbill.carried_line
@@ -66,10 +68,21 @@ AS $$
                 AND (carried_line.line ->> 'credited_line_no')::integer = line.line_no
         ) AS given
     ) AS unused
+    -- Of a fee that a credit note has lowered, what is left of it was paid in advance.
+    CROSS JOIN LATERAL (
+        SELECT
+            -coalesce(sum(coalesce(credit.tax_included_amount, credit.net_amount)), 0) AS amount
+        FROM pgbill.invoice_line AS credit
+        WHERE credit.bucket = p_bucket
+            AND credit.account_id = p_account_id
+            AND credit.credited_invoice_id = line.invoice_id
+            AND credit.credited_line_no = line.line_no
+            AND credit.kind = 'credit'
+    ) AS taken_back
     WHERE invoice.bucket = p_bucket
         AND invoice.account_id = p_account_id
         -- A credit note that closes a period may bill fees as well.
-        AND invoice.period_end IS NOT NULL
+        AND invoice.period_end <= p_period_start
         AND line.subscription_id = p_subscription_id
         AND line.price_id = p_price_id
         AND line.kind = 'advance'
@@ -78,14 +91,8 @@ AS $$
             p_bucket, p_account_id, p_subscription_id, p_price_id,
             lower(line.service_period), line.quantity
         ) = p_active_period
-        AND NOT EXISTS (
-            SELECT
-            FROM pgbill.invoice_cancellation
-            WHERE invoice_cancellation.bucket = p_bucket
-                AND invoice_cancellation.account_id = p_account_id
-                AND invoice_cancellation.period_end = invoice.period_end
-                AND invoice_cancellation.revision = invoice.revision
-        )
+        AND NOT pgbill.is_cancelled(p_bucket, p_account_id, line.invoice_id)
+        AND taken_back.amount <> coalesce(line.tax_included_amount, line.net_amount)
     UNION ALL
     SELECT
         NULL,

@@ -68,7 +68,9 @@ SELECT
     invoice_overview.payable_amount,
     invoice_overview.run_id,
     invoice_overview.fencing_token,
-    invoice_overview.cancellation_reason
+    invoice_overview.cancellation_reason,
+    invoice_overview.reason,
+    invoice_overview.issued_by
 FROM pgbill.invoice_overview
 INNER JOIN pgbill.invoice_number
     ON
@@ -176,3 +178,32 @@ WHERE outbox_message.bucket = :bucket
     AND outbox_message.account_id = :account_id
     AND outbox_message.invoice_id = :invoice_id
 ORDER BY outbox_message.message_id;
+
+-- name: related
+SELECT
+    CASE
+        WHEN other.invoice_id = own.credited_invoice_id THEN 'corrects'
+        WHEN other.credited_invoice_id = own.invoice_id THEN 'credited by'
+        WHEN other.revision > own.revision THEN 'issued again as'
+        ELSE 'in place of'
+    END AS relation,
+    other.number_text AS number,
+    other.gross_amount,
+    other.issued_on,
+    other.reason,
+    other.issued_by
+FROM pgbill.invoice_overview AS own
+INNER JOIN pgbill.invoice_overview AS other
+    ON
+        own.bucket = other.bucket
+        AND own.account_id = other.account_id
+        AND (
+            other.invoice_id = own.credited_invoice_id
+            OR other.credited_invoice_id = own.invoice_id
+            OR own.period_end = other.period_end
+            AND abs(own.revision - other.revision) = 1
+        )
+WHERE own.bucket = :bucket
+    AND own.account_id = :account_id
+    AND own.invoice_id = :invoice_id
+ORDER BY other.invoice_id;

@@ -78,10 +78,16 @@ BEGIN
         SELECT
             3, before.bucket, before.account_id, 'released',
             CASE WHEN before.worker_id IS NULL THEN after.fencing_token ELSE before.fencing_token END,
-            before.holder, before.worker_id, before.run_id, before.due_on, after.outcome,
-            after.detail, after.acted_by
+            before.holder, before.worker_id, before.run_id, before.due_on,
+            CASE WHEN is_clerk.is_true THEN 'corrected' ELSE after.outcome END,
+            CASE WHEN NOT is_clerk.is_true THEN after.detail END,
+            CASE WHEN NOT is_clerk.is_true THEN after.acted_by END
         FROM after
         INNER JOIN before USING (bucket, account_id)
+        -- A claim that is for no run is a clerk's, and leaves the outcome of the one before.
+        CROSS JOIN LATERAL (
+            SELECT before.worker_id IS NOT NULL AND before.run_id IS NULL
+        ) AS is_clerk (is_true)
         WHERE after.worker_id IS NULL AND after.fencing_token > before.fencing_token
     ) AS told
     ORDER BY told.bucket, told.account_id, told.rank;

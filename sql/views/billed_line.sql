@@ -16,7 +16,9 @@ SELECT
     invoice_line.net_amount,
     invoice_line.tax_included_amount,
     invoice_line.discount_amount,
-    invoice_line.discounts
+    invoice_line.discounts,
+    invoice_line.credited_invoice_id,
+    invoice_line.credited_line_no
 FROM pgbill.invoice_line
 INNER JOIN pgbill.invoice
     ON
@@ -47,7 +49,9 @@ SELECT
     line.net_amount,
     line.tax_included_amount,
     line.discount_amount,
-    line.discounts
+    line.discounts,
+    line.credited_invoice_id,
+    line.credited_line_no
 FROM pgbill.carried_line
 INNER JOIN pgbill.billing_period
     ON
@@ -70,3 +74,5 @@ COMMENT ON VIEW pgbill.billed_line IS
 'The lines that hold: those of invoices that are not cancelled, and those that a closing '
 'without invoice has kept.';
 COMMENT ON COLUMN pgbill.billed_line.invoice_id IS 'Null: the line waits, or is zero.';
+COMMENT ON COLUMN pgbill.billed_line.credited_invoice_id IS
+'The invoice whose advance fee the line gives back, or null.';

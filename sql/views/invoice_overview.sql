@@ -34,6 +34,9 @@ SELECT
     invoice_number.number,
     invoice.run_id,
     invoice.fencing_token,
+    invoice.credited_invoice_id,
+    invoice.reason,
+    invoice.issued_by,
     invoice.buyer ->> 'legal_name' AS buyer_name,
     seller_snapshot.content ->> 'legal_name' AS seller_name,
     CASE
@@ -69,3 +72,7 @@ COMMENT ON COLUMN pgbill.invoice_overview.payable_amount IS
 'Gross, less what prepaid credit has paid; below zero it is in the buyer''s favour.';
 COMMENT ON COLUMN pgbill.invoice_overview.number_text IS
 'Null only if P5 is broken: see pgbill_audit.p5_invoice_without_number.';
+COMMENT ON COLUMN pgbill.invoice_overview.credited_invoice_id IS
+'The invoice that it corrects, or null.';
+COMMENT ON COLUMN pgbill.invoice_overview.issued_by IS
+'The person who has issued it, for the reason; null: a run has.';

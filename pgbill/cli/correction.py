@@ -1,0 +1,344 @@
+"""`pgbill invoice credit`, `cancel` and `reissue`: correct what was issued."""
+
+import contextlib
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pgbill.cli import output, rows, sheet
+from pgbill.errors import UsageError
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from pgbill.bulk import Outcome
+    from pgbill.correction import Correction, Document, Order, Taking
+    from pgbill.invoice import Header
+
+commands = typer.Typer()
+
+Number = Annotated[str, typer.Argument(help="As printed: NL-000042.")]
+SomeNumber = Annotated[
+    str | None, typer.Argument(metavar="NUMBER", help="As printed: NL-000042.")
+]
+Reason = Annotated[
+    str, typer.Option(metavar="TEXT", help="Why. It is kept, with your name.")
+]
+Seller = Annotated[
+    str | None,
+    typer.Option(metavar="KEY", help="Needed if several sellers use the number."),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be issued; issue nothing.")
+]
+File = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="Correct all that a CSV file names: column number, perhaps seller.",
+    ),
+]
+
+_BULK = {
+    "number": "number",
+    "state": "outcome",
+    "credit_note": "credit note",
+    "invoice": "new invoice",
+    "old_amount": "old total",
+    "new_amount": "new total",
+    "difference": "difference",
+    "currency": "currency",
+    "reason": "reason",
+}
+_LINES = {
+    "credited_line_no": "of line",
+    "description": "description",
+    "tax_included_amount": "with tax",
+    "net_amount": "net",
+    "tax_rate": "tax rate",
+}
+
+
+@commands.command()
+def credit(
+    number: Number,
+    *,
+    line: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Only this line; may be given several times."),
+    ] = None,
+    amount: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="AMOUNT",
+            help="So much: of the --line before it, as the line shows it; without"
+            " --line, of the whole invoice, with tax.",
+        ),
+    ] = None,
+    reason: Reason,
+    seller: Seller = None,
+    dry_run: DryRun = False,
+    json: output.AsJson = False,
+) -> None:
+    """Issue a credit note for an invoice: all that is left of it, or a part.
+
+    Tax is that of the invoice. Never more is credited than is left; credit notes that
+    take all of it are, together, exactly the invoice. Exit code 75 if a run is
+    working on the account. Reads PGBILL_DSN.
+
+    Example: pgbill invoice credit NL-000042 --line 2 --amount 15.00
+    --reason "counted twice"
+    """
+    takings, whole = _asked(line or [], [_amount(each) for each in amount or []])
+
+    def act(conn: "Connection[Any]", head: "Header", order: "Order") -> "Correction":
+        from pgbill import correction
+
+        return correction.credit(conn, head, order, takings=takings, amount=whole)
+
+    _correct_one(act, number, seller, _order(reason, dry_run=dry_run), json=json)
+
+
+@commands.command()
+def cancel(
+    number: SomeNumber = None,
+    *,
+    file: File = None,
+    reason: Reason,
+    seller: Seller = None,
+    dry_run: DryRun = False,
+    json: output.AsJson = False,
+) -> None:
+    """Cancel an invoice: credit all that is left of it. It does not hold any more.
+
+    What it has billed is not billed again, unless it is issued again. With --from, an
+    invoice that is cancelled already is passed by. Reads PGBILL_DSN.
+
+    Example: pgbill invoice cancel NL-000042 --reason "wrong customer"
+    """
+
+    def act(conn: "Connection[Any]", head: "Header", order: "Order") -> "Correction":
+        from pgbill import correction
+
+        return correction.cancel(conn, head, order)
+
+    order = _order(reason, dry_run=dry_run)
+    if _is_one(number, file, seller):
+        _correct_one(act, str(number), seller, order, json=json)
+        return
+    with _connected() as conn:
+        _correct_all(
+            conn,
+            str(file),
+            lambda head: act(conn, head, order),
+            is_done=lambda head: head.state == "cancelled",
+            json=json,
+        )
+
+
+@commands.command()
+def reissue(
+    number: SomeNumber = None,
+    *,
+    file: File = None,
+    reason: Reason,
+    seller: Seller = None,
+    dry_run: DryRun = False,
+    json: output.AsJson = False,
+) -> None:
+    """Issue an invoice again with what is known today; cancel it if it is not.
+
+    Its period is billed anew, with today's subscriptions, prices, address and policies,
+    and with the usage that it had seen: later usage is for the next invoice. With
+    --from, an invoice that was issued again already is passed by. Reads PGBILL_DSN,
+    and PGBILL_TAX_URL as pgbill run does.
+
+    Example: pgbill invoice reissue --from wrong.csv --dry-run --reason "new address"
+    """
+    from pgbill import billing, config, invoice, reissue
+
+    order = _order(reason, dry_run=dry_run)
+    is_one = _is_one(number, file, seller)
+    service = billing.tax_service(config.load())
+    with reissue.opened(service) as reissuing:
+        if is_one:
+            _correct_one(reissuing.reissue, str(number), seller, order, json=json)
+            return
+        with _connected() as conn:
+            _correct_all(
+                conn,
+                str(file),
+                lambda head: reissuing.reissue(conn, head, order),
+                is_done=lambda head: any(
+                    each.relation == "issued again as"
+                    for each in invoice.related(conn, head)
+                ),
+                json=json,
+            )
+
+
+def _is_one(number: str | None, file: str | None, seller: str | None) -> bool:
+    if (number is None) == (file is None):
+        raise UsageError("give the number of one invoice, or --from FILE.")
+    if file is not None and seller is not None:
+        raise UsageError("--seller goes with a number; a file has a column seller.")
+    return number is not None
+
+
+def _order(reason: str, *, dry_run: bool) -> "Order":
+    from pgbill import billing
+    from pgbill.correction import Order
+
+    if not reason.strip():
+        raise UsageError("--reason is empty.", hint="Say why: it is kept.")
+    return Order(reason.strip(), billing.who(), dry_run)
+
+
+def _amount(text: str) -> Decimal:
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        raise UsageError(f"{text} is not an amount, such as 15.00.") from None
+    if not amount.is_finite():
+        raise UsageError(f"{text} is not an amount, such as 15.00.")
+    return amount
+
+
+def _asked(
+    lines: list[int], amounts: list[Decimal]
+) -> tuple[list["Taking"] | None, Decimal | None]:
+    """Pair lines and amounts, in their order; or return the amount of it all."""
+    from pgbill.correction import Taking
+
+    if not lines and len(amounts) <= 1:
+        return None, next(iter(amounts), None)
+    if len(amounts) not in (0, len(lines)):
+        raise UsageError(
+            "give one --amount for each --line, or none to credit them whole."
+        )
+    if not amounts:
+        return [Taking(each) for each in lines], None
+    return [Taking(*each) for each in zip(lines, amounts, strict=True)], None
+
+
+@contextmanager
+def _connected() -> "Generator[Connection[Any]]":
+    from pgbill import config, db, roles, schema, server
+
+    dsn = server.dsn(config.load())
+    with contextlib.closing(
+        db.connect(dsn, role=roles.WORKER, application="correction")
+    ) as conn:
+        schema.require_current(conn)
+        yield conn
+
+
+def _correct_one(
+    act: "Callable[[Connection[Any], Header, Order], Correction]",
+    number: str,
+    seller: str | None,
+    order: "Order",
+    *,
+    json: bool,
+) -> None:
+    from pgbill import invoice
+
+    with _connected() as conn:
+        done = act(conn, invoice.header(conn, number, seller=seller), order)
+    if json:
+        output.as_json({**_plain(done), "difference_amount": done.difference_amount})
+    else:
+        _print(done)
+
+
+def _plain(done: "Correction") -> dict[str, object]:
+    from dataclasses import asdict
+
+    return asdict(done)
+
+
+def _print(done: "Correction") -> None:
+    would = "would be" if done.is_dry_run else "was"
+    if done.credit_note is None and done.invoice is None:
+        output.say(f"{done.number} {would} cancelled; all of it had been credited.")
+    if done.credit_note is not None:
+        _print_document(done.credit_note, f"{would} issued for {done.number}")
+    if done.invoice is not None:
+        if done.credit_note is not None:
+            output.line("")
+        _print_document(done.invoice, f"{would} issued in place of {done.number}")
+        output.line("")
+        difference = done.difference_amount or Decimal(0)
+        sheet.totals({"difference": difference}, done.invoice.currency)
+
+
+def _print_document(document: "Document", what: str) -> None:
+    kind = document.kind.replace("_", " ")
+    name = f"{kind} {document.number}" if document.number else f"a {kind}"
+    output.line(f"{name} {what}, dated {document.issued_on}:")
+    of_lines = rows.of(document.lines)
+    columns = {
+        name: heading
+        for name, heading in _LINES.items()
+        if any(row[name] is not None for row in of_lines)
+    }
+    output.table(of_lines, columns)
+    totals = {
+        "net": document.net_amount,
+        "tax": document.tax_amount,
+        "gross": document.gross_amount,
+    }
+    if document.prepaid_amount:
+        totals["prepaid credit"] = -document.prepaid_amount
+        totals["payable"] = document.payable_amount
+    sheet.totals(totals, document.currency)
+
+
+def _correct_all(
+    conn: "Connection[Any]",
+    file: str,
+    act: "Callable[[Header], Correction]",
+    *,
+    is_done: "Callable[[Header], bool]",
+    json: bool,
+) -> None:
+    """Correct what a file names; exit 1 if some are refused, 75 if some are busy."""
+    from pgbill import bulk
+
+    heads = bulk.read(conn, file)
+    outcomes: list[Outcome] = []
+    for each in bulk.correct(heads, act, is_done=is_done):
+        outcomes.append(each)
+        if each.reason is not None:
+            output.say(f"{each.number} {each.state}: {each.reason}.")
+    if json:
+        output.as_json(outcomes)
+    else:
+        output.table([_row(each) for each in outcomes], _BULK)
+    states = {each.state for each in outcomes}
+    if "refused" in states or "busy" in states:
+        raise typer.Exit(1 if "refused" in states else 75)
+
+
+def _row(outcome: "Outcome") -> dict[str, object]:
+    done = outcome.correction
+    row: dict[str, object] = {
+        "number": outcome.number,
+        "state": outcome.state,
+        "reason": outcome.reason,
+    }
+    if done is None:
+        return row
+    note, again = done.credit_note, done.invoice
+    return row | {
+        "credit_note": note.number if note else None,
+        "invoice": again.number if again else None,
+        "old_amount": done.gross_amount,
+        "new_amount": again.gross_amount if again else None,
+        "difference": done.difference_amount,
+        "currency": again.currency if again else note.currency if note else None,
+    }
