@@ -25,7 +25,7 @@ _WAITS = "waiting, carried forward to the next invoice"
 
 
 def open_ledger(
-    conn: Connection[Any], *, currency: str = "EUR", **policy: Any
+    conn: Connection[Any], *, currency: str = "EUR", **policy: object
 ) -> Ledger:
     builders.tax_rate(conn)
     return Ledger(conn, policy=policy, currency=currency)
