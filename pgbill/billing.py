@@ -22,7 +22,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
-from pgbill import __version__, db, roles, schema, taxprovider
+from pgbill import __version__, closedmonth, db, roles, schema, taxprovider
 from pgbill.alert import Watch
 from pgbill.config import Settings
 from pgbill.errors import ConfigError, PgbillError, TemporaryError, UsageError
@@ -198,6 +198,7 @@ def _check_issue_date(
 ) -> None:
     if request.issue_on is None:
         return
+    closedmonth.refuse(conn, request.issue_on, option="--issue-on")
     latest = db.fetch_one(
         conn,
         _QUERIES["latest_issue_date"],

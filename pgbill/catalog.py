@@ -161,18 +161,27 @@ def _write_seller(conn: Connection[Any], seller: Seller, stored: Stored) -> None
         content = {"key": seller.key, **seller.columns, "policy_id": policy_id}
         db.execute(conn, _QUERIES["write_seller"], content=Jsonb(content))
     series = {
-        (it.kind, it.mode): (it.prefix, it.digits)
+        (it.kind, it.mode): (it.prefix, it.digits, it.first_number)
         for it in stored.series
         if it.seller == seller.key
     }
     for (kind, mode), prefix in seller.series.prefixes().items():
-        wanted = (prefix, seller.series.digits)
-        if series.get((kind, mode)) != wanted:
-            _write_series(conn, seller, kind=kind, mode=mode, prefix=prefix)
+        *_, known_first = series.get((kind, mode), (1,))
+        first = seller.series.first_number(kind, mode) or known_first
+        if series.get((kind, mode)) != (prefix, seller.series.digits, first):
+            _write_series(
+                conn, seller, kind=kind, mode=mode, prefix=prefix, first=first
+            )
 
 
 def _write_series(
-    conn: Connection[Any], seller: Seller, *, kind: str, mode: str, prefix: str
+    conn: Connection[Any],
+    seller: Seller,
+    *,
+    kind: str,
+    mode: str,
+    prefix: str,
+    first: int,
 ) -> None:
     written_count = db.execute(
         conn,
@@ -182,6 +191,7 @@ def _write_series(
         mode=mode,
         prefix=prefix,
         digits=seller.series.digits,
+        first_number=first,
     )
     if written_count == 0:
         raise TemporaryError(

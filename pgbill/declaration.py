@@ -24,11 +24,20 @@ _KEY_LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The prefixes of a seller's numbers, and how many digits a number has at least."""
+    """The prefixes of a seller's numbers, and how many digits a number has at least.
+
+    Attributes:
+        first_numbers: Of live series, by kind; one that is left out stays as it is.
+    """
 
     invoice: str
     credit_note: str
     digits: int
+    first_numbers: dict[str, int]
+
+    def first_number(self, kind: str, mode: str) -> int | None:
+        """Return the number that a series shall begin with, or none if it may stay."""
+        return self.first_numbers.get(kind) if mode == "live" else None
 
     def prefixes(self) -> dict[tuple[str, str], str]:
         """Return the prefix of each series, by kind and mode."""
@@ -142,10 +151,25 @@ _SELLER = (
 )
 SELLER_COLUMNS = tuple(each.name for each in _SELLER)
 
+
+def _first_numbers(value: object) -> dict[str, int]:
+    """Take a first number: of invoices, or by kind."""
+    number = field.whole(1, 999_999_999)
+    if not isinstance(value, dict):
+        return {"invoice": cast("int", number(value))}
+    places = Places()
+    fields = [Field(kind, number) for kind in ("invoice", "credit_note")]
+    found = places.table("first_number", cast("object", value), fields)
+    if found is None:
+        raise ValueError("; ".join(map(str, places.found)))
+    return {kind: it for kind, it in found.items() if it is not None}
+
+
 _SERIES = (
     Field("invoice", _PREFIX, is_required=True),
     Field("credit_note", _PREFIX, is_required=True),
     Field("digits", field.whole(1, 18)),
+    Field("first_number", _first_numbers),
 )
 _METER = (
     Field("name", field.text, is_required=True),
@@ -254,7 +278,12 @@ def _seller(places: Places, place: str, key: str, given: object) -> Seller | Non
     numbers = places.table(place, values.pop("number_series"), _SERIES)
     if numbers is None:
         return None
-    series = Series(numbers["invoice"], numbers["credit_note"], numbers["digits"] or 6)
+    series = Series(
+        numbers["invoice"],
+        numbers["credit_note"],
+        numbers["digits"] or 6,
+        numbers["first_number"] or {},
+    )
     if len(set(series.prefixes().values())) < len(series.prefixes()):
         places.add(place, "invoices and credit notes need prefixes of their own")
     for name in ("bank_accounts", "legal_footers"):

@@ -39,7 +39,13 @@ class StoredSeries:
     mode: str
     prefix: str
     digits: int
+    first_number: int
     last_number: int
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has given a number."""
+        return self.last_number >= self.first_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +132,22 @@ def _series(
     prefixes = seller.series.prefixes()
     for (kind, mode), prefix in prefixes.items():
         key, known = f"{seller.key} {kind} {mode}", own.pop((kind, mode), None)
+        first = seller.series.first_number(kind, mode)
         if known is None:
-            yield Change("number series", key, "added", f"prefix {prefix}")
+            begins = "" if first is None else f", from {first}"
+            yield Change("number series", key, "added", f"prefix {prefix}{begins}")
             continue
+        if first is not None and first != known.first_number:
+            detail = f"first_number: {known.first_number} → {first}"
+            yield Change("number series", key, "changed", detail)
+            if known.has_begun:
+                places.add(
+                    f"{place}.first_number",
+                    f"the {mode} series of {kind.replace('_', ' ')}s has begun with"
+                    f" {known.first_number}, so it stays",
+                )
         if prefix != known.prefix:
-            if known.last_number > 0:
+            if known.has_begun:
                 places.add(
                     f"{place}.{kind}",
                     f"the {mode} series has issued numbers with the prefix"

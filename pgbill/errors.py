@@ -13,7 +13,8 @@ error that is raised without one.
     │   ├── TokenError               IV004
     │   ├── LeaseHeldError      75   IV005: what is to change is being invoiced
     │   ├── OverspentError           IV006
-    │   └── CorrectionError      2   IV007: an invoice cannot be corrected in this way
+    │   ├── CorrectionError      2   IV007: an invoice cannot be corrected in this way
+    │   └── ClosedMonthError     2   IV008: documents are dated into open months
     ├── UsageError               2   the command was given wrongly
     │   └── InputError           2   a file holds something wrong
     ├── TemporaryError          75   the same command may succeed later
@@ -98,6 +99,13 @@ class CorrectionError(RefusalError):
 
     exit_code = 2
     sqlstate = "IV007"
+
+
+class ClosedMonthError(RefusalError):
+    """The month is closed."""
+
+    exit_code = 2
+    sqlstate = "IV008"
 
 
 class UsageError(PgbillError):

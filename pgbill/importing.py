@@ -7,7 +7,7 @@ of one kind queue, and no run waits for them; but an account does not change in 
 invoice is made of while it is being invoiced.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from psycopg import Connection
@@ -15,6 +15,8 @@ from psycopg import Connection
 from pgbill import accounts as account_file
 from pgbill import charges as charge_file
 from pgbill import discounts as discount_file
+from pgbill import oldinvoices as old_invoice_file
+from pgbill import payments as payment_file
 from pgbill import prepaid as prepaid_file
 from pgbill import reading, staging
 from pgbill import subscriptions as subscription_file
@@ -46,12 +48,16 @@ class Report:
         new: What had not been there; of subscriptions, not of their rows.
         changed: What had been there otherwise.
         unchanged: What had been there, or stood in the file before.
+        unmatched: Of payments, those that matched nothing and were let in.
+        remarks: What a person should know of the file, each with its place.
     """
 
     read: int
     new: int
     changed: int
     unchanged: int
+    unmatched: int = 0
+    remarks: tuple[str, ...] = ()
 
 
 def accounts(
@@ -130,6 +136,59 @@ def prepaid(
         BadInputError: The file holds something wrong; nothing was changed.
     """
     return _import(conn, prepaid_file, file, format_, on_progress)
+
+
+def invoices(
+    conn: Connection[Any],
+    file: str,
+    *,
+    format_: Format | None = None,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Import invoices of a system before; `conn` as for all the others.
+
+    Raises:
+        BadInputError: The file holds something wrong; nothing was changed.
+    """
+    return _import(conn, old_invoice_file, file, format_, on_progress)
+
+
+def payments(
+    conn: Connection[Any],
+    file: str,
+    *,
+    format_: Format | None = None,
+    on_progress: OnProgress | None = None,
+    allow_unmatched: bool = False,
+) -> Report:
+    """Import payments; `conn` is in autocommit mode, as the owner of the schema.
+
+    Args:
+        conn: The connection.
+        file: As for all imports.
+        format_: As for all imports.
+        on_progress: As for all imports.
+        allow_unmatched: Keep what matches nothing, instead of refusing the file.
+
+    Raises:
+        BadInputError: The file holds something wrong; nothing was changed.
+    """
+    with (
+        reading.opened(file, format_=format_) as source,
+        staging.loaded(conn, payment_file.LAYOUT, source, on_progress) as staged,
+    ):
+        with conn.transaction():
+            done = payment_file.write(conn, staged, allow_unmatched=allow_unmatched)
+        payment_file.analyze(conn)
+    remarks = [
+        f"{source.name}:{each.line}: {each.column_name}: {each.reason}"
+        for each in done.unmatched
+    ]
+    return replace(
+        _report(staged, done.written),
+        unmatched=done.unmatched_count,
+        remarks=tuple(remarks),
+    )
 
 
 def usage(

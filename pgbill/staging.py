@@ -51,11 +51,15 @@ class Staged:
         Raises:
             BadInputError: With everything.
         """
+        self.note(found)
+        self.problems.refuse()
+
+    def note(self, found: list["Found"]) -> None:
+        """Add what SQL has found: the file is refused later, with all that is wrong."""
         self.problems.merge(
             [Problem(each.line, each.column_name, each.reason) for each in found],
             count=found[0].problem_count if found else 0,
         )
-        self.problems.refuse()
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,3 +77,8 @@ pgbill.measured,
 pgbill.taxes_of,
 pgbill.tax_of
 TO pgbill_reader;
+
+-- What accounting asks for.
+GRANT EXECUTE ON FUNCTION
+pgbill.receivables_at
+TO pgbill_reader, pgbill_worker;

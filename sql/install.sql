@@ -119,6 +119,7 @@
 \ir functions/seal_run.sql
 \ir functions/open_run.sql
 \ir functions/analyze_written.sql
+\ir functions/receivables_at.sql
 
 -- Triggers, with their functions.
 \ir triggers/create_lease.sql
@@ -126,6 +127,7 @@
 \ir triggers/freeze.sql
 \ir triggers/limit_credit.sql
 \ir triggers/limit_prepaid.sql
+\ir triggers/refuse_closed_month.sql
 \ir triggers/record_lease.sql
 \ir triggers/keep_in_digest.sql
 \ir triggers/take_seller_snapshot.sql
@@ -135,6 +137,7 @@
 \ir views/alert_not_mailed.sql
 \ir views/outbox_state.sql
 \ir views/invoice_overview.sql
+\ir views/invoice_payment_state.sql
 \ir views/usage_line.sql
 \ir views/usage_state.sql
 
@@ -167,9 +170,13 @@
 \ir audits/p7_sent_after_accepted.sql
 \ir audits/charge_billed_twice.sql
 \ir audits/charge_not_billed.sql
+\ir audits/closed_month_issued_into.sql
+\ir audits/imported_number_twice.sql
+\ir audits/credit_differs_from_invoice.sql
 \ir audits/lease_due_on_wrong.sql
 \ir audits/lease_event_missing.sql
 \ir audits/lines_differ_from_total.sql
+\ir audits/payment_twice.sql
 \ir audits/prepaid_overspent.sql
 \ir audits/price_differs.sql
 \ir audits/tax_differs_from_answer.sql

@@ -15,6 +15,7 @@ from pgbill.cli import (
     alert,
     audit,
     catalog,
+    close,
     correction,
     demo,
     draft,
@@ -54,6 +55,7 @@ app.add_typer(outbox.commands, name="outbox")
 app.add_typer(status.commands)
 app.add_typer(audit.commands)
 app.add_typer(explain.commands)
+app.add_typer(close.commands)
 invoice.commands.add_typer(correction.commands)
 app.add_typer(invoice.commands, name="invoice")
 app.add_typer(alert.commands, name="alert")

@@ -18,7 +18,15 @@ commands = typer.Typer(
     no_args_is_help=True,
 )
 
-Kind = Literal["accounts", "subscriptions", "usage", "charges", "discounts", "prepaid"]
+Kind = Literal[
+    "accounts",
+    "subscriptions",
+    "usage",
+    "charges",
+    "discounts",
+    "prepaid",
+    "invoices",
+]
 File = Annotated[str, typer.Argument(help="The file, or - for standard input.")]
 Format = Annotated[
     Literal["csv", "jsonl"] | None,
@@ -105,6 +113,62 @@ def _import(
     kind: Kind,
     file: str,
     format_: Literal["csv", "jsonl"] | None,
+@commands.command()
+def invoices(
+    file: File, *, format_: Format = None, json: output.AsJson = False
+) -> None:
+    """Import invoices that another system has issued, with what is open of them.
+
+    They are references for payments and for the list of what is open; pgbill does
+    nothing else with them, and they never change. Reads PGBILL_DSN.
+
+    Example: pgbill import invoices invoices.csv
+    """
+    _import("invoices", file, format_, json=json)
+
+
+@commands.command()
+def payments(
+    file: File,
+    *,
+    format_: Format = None,
+    allow_unmatched: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unmatched",
+            help="Keep what matches no invoice and no account, instead of refusing"
+            " the file.",
+        ),
+    ] = False,
+    json: output.AsJson = False,
+) -> None:
+    """Import payments, by the number of an invoice, a text that holds it, or account.
+
+    A payment never changes: take it back by another one, below zero. Reads PGBILL_DSN.
+
+    Example: pgbill import payments bank.csv --allow-unmatched
+    """
+    from pgbill import importing
+
+    with _connected("payments") as conn, _progress("payments") as on_progress:
+        report = importing.payments(
+            conn,
+            file,
+            format_=format_,
+            on_progress=on_progress,
+            allow_unmatched=allow_unmatched,
+        )
+    counts = {**_counts(report), "unmatched": report.unmatched}
+    _print(counts, json=json)
+    for remark in report.remarks:
+        output.whisper(remark)
+    if report.unmatched:
+        output.say(
+            f"{report.unmatched} payments match nothing; they are kept in"
+            " unmatched_payment until their keys come again with what they are for."
+        )
+
+
     *,
     json: bool,
 ) -> None:
@@ -121,6 +185,7 @@ def _import(
     dsn = server.dsn(config.load())
     with contextlib.closing(
         db.connect(dsn, role=roles.OWNER, application=f"import {kind}")
+        "invoices": importing.invoices,
     ) as conn:
         schema.require_current(conn)
         with _progress(kind) as on_progress:

@@ -19,7 +19,7 @@ SELECT
     nullif(number_series.last_issued_on, '-infinity') AS last_issued_on
 FROM pgbill.number_series
 LEFT JOIN given ON number_series.series_id = given.series_id
-WHERE number_series.last_number <> coalesce(given.last_number, 0)
+WHERE number_series.last_number <> coalesce(given.last_number, number_series.first_number - 1)
     OR number_series.last_issued_on <> coalesce(given.last_issued_on, '-infinity');
 
 COMMENT ON VIEW pgbill_audit.p5_series_differs IS

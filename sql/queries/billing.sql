@@ -61,7 +61,7 @@ SELECT
 FROM pgbill.number_series
 WHERE number_series.kind = 'invoice'
     AND number_series.mode = :mode
-    AND number_series.last_number > 0;
+    AND number_series.last_number >= number_series.first_number;
 
 -- name: statistics_are_empty
 SELECT pg_class.reltuples < 1000 AS are_empty

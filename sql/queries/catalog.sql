@@ -35,6 +35,7 @@ SELECT
     number_series.mode,
     number_series.prefix,
     number_series.digits,
+    number_series.first_number,
     number_series.last_number
 FROM pgbill.number_series
 INNER JOIN pgbill.seller USING (seller_id)
@@ -127,14 +128,23 @@ SET
     policy_id = excluded.policy_id;
 
 -- name: write_series
--- Touches no row if its prefix has meanwhile issued a number.
-INSERT INTO pgbill.number_series (seller_id, kind, mode, prefix, digits)
-SELECT seller.seller_id, :kind, :mode, :prefix, :digits
+-- Touches no row if it has meanwhile issued a number with what would change.
+INSERT INTO pgbill.number_series (seller_id, kind, mode, prefix, digits, first_number, last_number)
+SELECT seller.seller_id, :kind, :mode, :prefix, :digits, :first_number::bigint, :first_number - 1
 FROM pgbill.seller
 WHERE seller.key = :seller
 ON CONFLICT (seller_id, kind, mode) DO UPDATE
-SET prefix = excluded.prefix, digits = excluded.digits
-WHERE number_series.prefix = excluded.prefix OR number_series.last_number = 0;
+SET
+    prefix = excluded.prefix,
+    digits = excluded.digits,
+    first_number = excluded.first_number,
+    last_number = CASE
+        WHEN number_series.last_number < number_series.first_number THEN excluded.last_number
+        ELSE number_series.last_number
+    END
+WHERE number_series.prefix = excluded.prefix
+    AND number_series.first_number = excluded.first_number
+    OR number_series.last_number < number_series.first_number;
 
 -- name: write_meter
 INSERT INTO pgbill.meter (

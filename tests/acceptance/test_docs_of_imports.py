@@ -12,6 +12,8 @@ NEW = {
     "charges": 2,
     "discounts": 2,
     "prepaid": 1,
+    "invoices": 1,
+    "payments": 3,
 }
 """What each file brings; of subscriptions, not of their rows."""
 

@@ -431,3 +431,49 @@ DELETE FROM pgbill.lease WHERE account_id = :busy;
 -- shows: lease_event_missing
 DELETE FROM pgbill.lease_event
 WHERE account_id = :busy AND kind = 'released' AND due_on = '2026-02-01';
+
+-- crime: a payment that counts twice
+-- tables: payment
+-- shows: payment_twice
+INSERT INTO pgbill.payment (bucket, account_id, key, invoice_id, amount, currency, paid_on)
+SELECT invoice.bucket, invoice.account_id, 'k', invoice.invoice_id, 1, 'EUR', '2026-03-05'
+FROM pgbill.invoice
+CROSS JOIN generate_series(1, 2)
+WHERE invoice.invoice_id = :march;
+
+-- crime: a payment in another currency than its invoice
+-- tables: payment
+-- shows: payment_twice
+INSERT INTO pgbill.payment (bucket, account_id, key, invoice_id, amount, currency, paid_on)
+SELECT invoice.bucket, invoice.account_id, 'k', invoice.invoice_id, 1, 'USD', '2026-03-05'
+FROM pgbill.invoice
+WHERE invoice.invoice_id = :march;
+
+-- crime: an old invoice with a number that a series has given
+-- tables: imported_invoice
+-- shows: imported_number_twice
+INSERT INTO pgbill.imported_invoice (
+    bucket, account_id, number_text, issued_on, payable_on, currency, gross_amount, open_amount
+)
+SELECT
+    invoice_number.bucket, invoice_number.account_id, invoice_number.number_text, '2025-12-01',
+    '2025-12-31', 'EUR', 1, 1
+FROM pgbill.invoice_number
+WHERE invoice_number.invoice_id = :march;
+
+-- crime: an old invoice that was imported twice
+-- tables: imported_invoice
+-- shows: imported_number_twice
+INSERT INTO pgbill.imported_invoice (
+    bucket, account_id, number_text, issued_on, payable_on, currency, gross_amount, open_amount
+)
+SELECT
+    account.bucket, account.account_id, 'OLD-1', '2025-12-01', '2025-12-31', 'EUR', 1, 1
+FROM pgbill.account
+WHERE account.account_id IN (:busy, :idle);
+
+-- crime: a document that was dated into a closed month
+-- tables: closed_month
+-- shows: closed_month_issued_into
+INSERT INTO pgbill.closed_month (month_on, closed_at, closed_by)
+VALUES ('2026-03-01', '2026-03-01', 'clerk');

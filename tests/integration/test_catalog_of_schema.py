@@ -21,11 +21,15 @@ _REFERENCE = {
     *("currency", "seller", "seller_snapshot", "meter", "price", "price_version"),
     *("price_tier", "policy", "tax_rate", "number_series", "billing_run"),
     "usage_import_state",
+    *("closed_month", "journal_export", "journal_file"),
     *("alert_digest", "alert_digest_outcome"),
     *("schema_file", "schema_object", "schema_state", "alembic_version"),
 }
 # Keyed by their series or by the bucket alone.
-_KEYED_OTHERWISE = {"invoice_number", "usage_watermark", "usage_retention", "alert"}
+_KEYED_OTHERWISE = {
+    *("invoice_number", "usage_watermark", "usage_retention", "alert"),
+    "unmatched_payment",
+}
 
 
 def test_everything_has_a_comment(conn: Connection[Any]) -> None:

@@ -44,6 +44,13 @@ FROZEN = (
     "credit_application",
     "carried_line",
     "usage_retention",
+    "payment",
+    "unmatched_payment",
+    "imported_invoice",
+    "closed_month",
+    "journal_export",
+    "journal_entry",
+    "journal_file",
 )
 _FROZEN = (*FROZEN, "usage_record_2026_01")
 FOR_EVER = ("lease", "outbox_message", "billing_run", "alert", "discount")
