@@ -4,7 +4,7 @@ import contextlib
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,6 +12,10 @@ from pgbill.cli import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from psycopg import Connection
+
+    from pgbill.importing import Report
 
 commands = typer.Typer(
     help="Import from CSV (with a header) or JSON lines: all of a file, or nothing.",
@@ -109,10 +113,6 @@ def prepaid(file: File, *, format_: Format = None, json: output.AsJson = False) 
     _import("prepaid", file, format_, json=json)
 
 
-def _import(
-    kind: Kind,
-    file: str,
-    format_: Literal["csv", "jsonl"] | None,
 @commands.command()
 def invoices(
     file: File, *, format_: Format = None, json: output.AsJson = False
@@ -169,10 +169,14 @@ def payments(
         )
 
 
+def _import(
+    kind: Kind,
+    file: str,
+    format_: Literal["csv", "jsonl"] | None,
     *,
     json: bool,
 ) -> None:
-    from pgbill import config, db, importing, roles, schema, server
+    from pgbill import importing
 
     run = {
         "accounts": importing.accounts,
@@ -181,21 +185,36 @@ def payments(
         "charges": importing.charges,
         "discounts": importing.discounts,
         "prepaid": importing.prepaid,
+        "invoices": importing.invoices,
     }[kind]
+    with _connected(kind) as conn, _progress(kind) as on_progress:
+        report = run(conn, file, format_=format_, on_progress=on_progress)
+    _print(_counts(report), json=json)
+
+
+@contextmanager
+def _connected(kind: str) -> "Generator[Connection[Any]]":
+    """Connect as the owner of the schema, which must be of this version."""
+    from pgbill import config, db, roles, schema, server
+
     dsn = server.dsn(config.load())
     with contextlib.closing(
         db.connect(dsn, role=roles.OWNER, application=f"import {kind}")
-        "invoices": importing.invoices,
     ) as conn:
         schema.require_current(conn)
-        with _progress(kind) as on_progress:
-            report = run(conn, file, format_=format_, on_progress=on_progress)
-    counts = {
+        yield conn
+
+
+def _counts(report: "Report") -> dict[str, int]:
+    return {
         "read": report.read,
         "new": report.new,
         "changed": report.changed,
         "unchanged": report.unchanged,
     }
+
+
+def _print(counts: dict[str, int], *, json: bool) -> None:
     if json:
         output.as_json(counts)
     else:
