@@ -23,6 +23,10 @@ _MINUTE = 60
 _HOUR = 3_600
 
 
+_WITHOUT_INVOICE = {
+    "nothing_to_bill": ": nothing to bill.",
+    "carried_forward": ": its lines wait for the next invoice.",
+}
 _ACTS = {
     "parked": "The account was parked",
     "unparked": "The account was unparked",
@@ -98,7 +102,7 @@ def event(told: Event, claim: Event | None) -> Entry:
         case "abandoned", _:
             text = f"{who} noticed that its lease was lost{took} and dropped the work"
             text += f" ({token}){because}"
-        case _, "invoiced" | "nothing_to_bill":
+        case _, "invoiced" | "nothing_to_bill" | "carried_forward":
             text = f"{who} was done{took} and released the lease ({token})"
         case _, "given_back":
             text = f"{who} gave the account back{took} ({token}){because}"
@@ -140,8 +144,7 @@ def closing(told: Closing, invoice: Invoice | None) -> Entry:
         "fencing_token": told.fencing_token,
     }
     if invoice is None:
-        nothing = told.outcome == "nothing_to_bill"
-        text += ": nothing to bill." if nothing else ", but its invoice is missing!"
+        text += _WITHOUT_INVOICE.get(told.outcome, ", but its invoice is missing!")
     else:
         text += f": {_issued(invoice)}"
         facts |= _document_facts(invoice)

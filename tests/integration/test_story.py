@@ -9,7 +9,8 @@ from pgbill import story
 from pgbill.errors import UsageError
 from pgbill.story import Story
 from tests import world
-from tests.shop import run_sql
+from tests.actors import bill_all
+from tests.shop import Shop, run_sql
 
 
 @pytest.fixture
@@ -49,6 +50,27 @@ def test_a_period_without_an_invoice_is_told(
 
     assert first.startswith("The first day, 2026-01-01, was opened")
     assert first.endswith(": nothing to bill.")
+
+
+def test_lines_that_wait_are_told(conn: Connection[Any]) -> None:
+    """A fee of 11.90 with tax, and no invoice below 20."""
+    run_sql(
+        conn,
+        "WITH policy AS (INSERT INTO pgbill.policy (minimum_invoice)"
+        ' VALUES (\'{"EUR": "20"}\') RETURNING policy_id)'
+        " UPDATE pgbill.seller SET policy_id = policy.policy_id FROM policy"
+        " WHERE seller.seller_id = %s",
+        (shop := Shop.open(conn)).seller_id,
+    )
+    account = shop.account(conn)
+    assert bill_all(conn, account) == ["carried_forward"]
+
+    told = story.tell(conn, account.key)
+
+    (closed,) = texts(told, "closed")
+    assert closed.endswith(": its lines wait for the next invoice.")
+    (released,) = texts(told, "released")
+    assert "was done" in released
 
 
 def test_a_lease_that_expired_is_told_with_its_successor(
