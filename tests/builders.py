@@ -170,7 +170,7 @@ def version(
     tiers: Sequence[Tier] | None = None,
     **terms: object,
 ) -> None:
-    """Insert a version of a price, with its tiers: if none are given, with one."""
+    """Insert a version of a price, with its tiers: unless they are given, with one."""
     insert(
         conn,
         "price_version",
@@ -179,7 +179,7 @@ def version(
         begins_on=begins_on,
         **terms,
     )
-    add_tiers(conn, price_id, begins_on, tiers or [(None, amount)])
+    add_tiers(conn, price_id, begins_on, [(None, amount)] if tiers is None else tiers)
 
 
 def add_tiers(

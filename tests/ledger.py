@@ -59,6 +59,7 @@ class Ledger:
             policies["policy_id"] = builders.policy(conn, **policy)
         self.seller_id = builders.seller(conn, **policies)
         self.account: Account = builders.account(conn, self.seller_id, **account)
+        self._runs = 0
 
     def price(self, unit_amount: str = "10", **columns: Any) -> Price:  # noqa: ANN401
         """Add a price in the currency of the account."""
@@ -139,9 +140,15 @@ class Ledger:
     def bill(
         self, through_on: date = FIRST_DAY, *, issue_on: date | None = None
     ) -> list[str]:
-        """Bill through a day; return the outcomes."""
-        policy = replace(_PATIENT, issue_on=issue_on)
-        return bill_all(self.conn, self.account, through_on=through_on, policy=policy)
+        """Bill through a day, in a run of its own; return the outcomes."""
+        self._runs += 1
+        return bill_all(
+            self.conn,
+            self.account,
+            through_on=through_on,
+            policy=replace(_PATIENT, issue_on=issue_on),
+            run_id=self._runs,
+        )
 
     def problem(self) -> str | None:
         """Return why the account was not billed."""

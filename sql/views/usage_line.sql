@@ -23,13 +23,15 @@ SELECT
     invoice.period_end,
     invoice.revision,
     invoice_cancellation.revision IS NOT NULL AS is_cancelled,
-    FALSE AS is_carried
+    FALSE AS is_carried,
+    price.group_by
 FROM pgbill.invoice_line
 INNER JOIN pgbill.invoice
     ON
         invoice_line.bucket = invoice.bucket
         AND invoice_line.account_id = invoice.account_id
         AND invoice_line.invoice_id = invoice.invoice_id
+INNER JOIN pgbill.price ON invoice_line.price_id = price.price_id
 LEFT JOIN pgbill.invoice_cancellation
     ON
         invoice.bucket = invoice_cancellation.bucket
@@ -66,7 +68,8 @@ SELECT
     carried_line.period_end,
     1 AS revision,
     FALSE AS is_cancelled,
-    billing_period.outcome = 'carried_forward' AS is_carried
+    billing_period.outcome = 'carried_forward' AS is_carried,
+    price.group_by
 FROM pgbill.carried_line
 INNER JOIN pgbill.billing_period
     ON
@@ -74,6 +77,7 @@ INNER JOIN pgbill.billing_period
         AND carried_line.account_id = billing_period.account_id
         AND carried_line.period_end = billing_period.period_end
 CROSS JOIN LATERAL jsonb_populate_record(NULL::pgbill.invoice_line, carried_line.line) AS line
+INNER JOIN pgbill.price ON line.price_id = price.price_id
 WHERE line.kind IN ('usage', 'late_usage')
     AND (
         billing_period.outcome = 'nothing_to_bill'
@@ -98,3 +102,6 @@ COMMENT ON COLUMN pgbill.usage_line.is_difference IS
 COMMENT ON COLUMN pgbill.usage_line.is_cancelled IS
 'Whether its invoice is cancelled and none has been issued in its place.';
 COMMENT ON COLUMN pgbill.usage_line.is_carried IS 'Whether it waits for the next invoice.';
+COMMENT ON COLUMN pgbill.usage_line.group_by IS
+'The dimension that its price groups by; then group_value, which may be null, is that of its '
+'records. Null: it has them all.';

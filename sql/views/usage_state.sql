@@ -131,12 +131,9 @@ FROM (
             AND usage_record.import_seq > usage_line.usage_after_seq
             AND usage_record.import_seq <= usage_line.usage_through_seq
             AND (
-                usage_line.group_value IS NULL
-                OR usage_line.group_value = (
-                    SELECT usage_record.dimensions ->> price.group_by
-                    FROM pgbill.price
-                    WHERE price.price_id = usage_line.price_id
-                )
+                usage_line.group_by IS NULL
+                OR usage_line.group_value
+                IS NOT DISTINCT FROM usage_record.dimensions ->> usage_line.group_by
             )
 ) AS known;
 
