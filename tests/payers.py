@@ -5,12 +5,14 @@ Payments come in by the real import, from a file, since what matches is decided 
 
 from collections.abc import Sequence
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from psycopg import Connection
 
-from pgbill import importing
+from pgbill import correction, importing, invoice
+from pgbill.correction import Order
 from pgbill.importing import Report
 from tests.actors import bill_all
 from tests.builders import Account
@@ -62,3 +64,13 @@ def on_account(conn: Connection[Any]) -> str | None:
         " WHERE kind = 'on_account'",
     )
     return None if found is None else str(found)
+
+
+def credit(conn: Connection[Any], number: str, amount: str | None = None) -> None:
+    """Credit a part of an invoice, with tax, or all that is left; dated today."""
+    correction.credit(
+        conn,
+        invoice.header(conn, number),
+        Order("too much", "ada"),
+        amount=None if amount is None else Decimal(amount),
+    )

@@ -20,6 +20,7 @@ from pgbill.cli import (
     demo,
     draft,
     explain,
+    export,
     imports,
     invoice,
     outbox,
@@ -56,6 +57,7 @@ app.add_typer(status.commands)
 app.add_typer(audit.commands)
 app.add_typer(explain.commands)
 app.add_typer(close.commands)
+app.add_typer(export.commands, name="export")
 invoice.commands.add_typer(correction.commands)
 app.add_typer(invoice.commands, name="invoice")
 app.add_typer(alert.commands, name="alert")

@@ -4,6 +4,7 @@ A person gets a table, a program (`--json`) gets JSON with the same names. Decim
 strings in JSON, since money must not become a float on the way.
 """
 
+import csv as comma_separated
 import errno
 import io
 import json
@@ -145,6 +146,13 @@ def table(
     # Piped output is not to be cut at the width of a terminal that is not there.
     width = None if sys.stdout.isatty() else _UNLIMITED
     Console(file=sys.stdout, width=width).print(grid)
+
+
+def csv(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
+    """Print rows on stdout as CSV with a header, as our imports read it."""
+    writer = comma_separated.DictWriter(sys.stdout, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 def _is_number(value: object) -> bool:
