@@ -10,6 +10,8 @@
 \ir functions/instant_within.sql
 \ir functions/proration.sql
 \ir functions/share.sql
+\ir functions/share_after.sql
+\ir functions/unchanged_since.sql
 \ir functions/periods_between.sql
 \ir functions/bucket_of.sql
 \ir functions/tiered.sql

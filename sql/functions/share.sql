@@ -1,6 +1,7 @@
 -- How much of its price's periods a service period is, as a fraction: a whole period counts
--- one, whatever its length; a part counts by the policy of proration. Nothing is divided
--- here, so that the amount can be multiplied first.
+-- one, whatever its length; a part counts by the policy of proration, and never more than the
+-- whole (364 days of 360 are). Nothing is divided here, so that the amount can be multiplied
+-- first.
 
 CREATE OR REPLACE FUNCTION pgbill.share(
     p_service_period daterange,
@@ -39,7 +40,8 @@ BEGIN
             v_of_period := pgbill.proration(
                 v_service, v_period, p_billing_interval, p_proration, p_zone
             );
-            part := part * v_of_period.whole + v_of_period.part * whole;
+            part := part * v_of_period.whole
+                + least(v_of_period.part, v_of_period.whole) * whole;
             whole := whole * v_of_period.whole;
         END IF;
 

@@ -270,29 +270,26 @@ AS $$
     ) AS tier
     -- How much of its period a part is, if it is not all of it.
     LEFT JOIN LATERAL (
-        SELECT share.part, share.whole, nullif(earlier.part, 0) AS after_part
-        FROM pgbill.share(
-            part.service_period, p_anchor_on, own.price_interval, p_proration,
-            p_zone
+        SELECT share.part, share.whole, share.after_part
+        FROM pgbill.share_after(
+            CASE
+                WHEN part.from_at IS NULL
+                    THEN least(
+                        greatest(
+                            pgbill.unchanged_since(
+                                p_bucket, p_account_id, subscription_price.subscription_id,
+                                subscription_price.price_id, subscription_price.quantity,
+                                lower(subscription_price.active_period)
+                            ),
+                            lower(part.whole_period),
+                            p_first_period_on
+                        ),
+                        lower(part.service_period)
+                    )
+                ELSE lower(part.service_period)
+            END,
+            part.service_period, p_anchor_on, own.price_interval, p_proration, p_zone
         ) AS share
-        LEFT JOIN LATERAL (
-            SELECT sum(before.part) AS part
-            FROM pgbill.subscription_price AS segment
-            CROSS JOIN LATERAL pgbill.share(
-                daterange(lower(part.whole_period), lower(part.service_period)),
-                p_anchor_on, own.price_interval, p_proration, p_zone
-            ) AS before
-            WHERE lower(part.whole_period) < lower(part.service_period)
-                AND part.from_at IS NULL
-                AND segment.bucket = p_bucket
-                AND segment.account_id = p_account_id
-                AND segment.subscription_id = subscription_price.subscription_id
-                AND segment.price_id = subscription_price.price_id
-                AND segment.quantity = subscription_price.quantity
-                AND segment.active_period -|- subscription_price.active_period
-                AND upper(segment.active_period) = lower(part.service_period)
-                AND before.whole = share.whole
-        ) AS earlier ON TRUE
         WHERE part.service_period <> part.whole_period
             AND (
                 part.from_at IS NULL
