@@ -155,7 +155,10 @@ def kept_conn(server: DatabaseServer, template: str) -> Iterator[Connection[Any]
             db.connect(server.dsn(name), role=roles.OWNER, application="test")
         ) as conn:
             # A partition that is made, or rolled back, makes all plans anew.
-            conn.execute("SELECT pgbill.create_usage_partitions('{2026-01-01}')")
+            conn.execute(
+                "SELECT pgbill.create_usage_partitions("
+                "'{2025-12-01, 2026-01-01, 2026-02-01, 2026-03-01, 2026-04-01}')"
+            )
             conn.autocommit = False
             yield conn
         _drop(admin, name)
