@@ -6,7 +6,7 @@ possible; the memory of a worker while ten thousand accounts wait, compared with
 thousand; and the seconds from SIGTERM to the end of a run with a thousand calls in
 flight that would take minutes.
 
-    python -m bench.tax [--accounts 3000] [--latency 0.3] [--in-flight 64]
+    python -m bench.tax [--accounts 6000] [--latency 0.3] [--in-flight 64]
 
 The server is that of PGBILL_BENCH_DSN (a login that may create databases), else an
 embedded one of its own with fsync on.
@@ -39,7 +39,7 @@ _PATIENCE_SECONDS = 120
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m bench.tax", description=__doc__)
-    parser.add_argument("--accounts", type=int, default=3_000)
+    parser.add_argument("--accounts", type=int, default=6_000)
     parser.add_argument("--latency", type=float, default=0.3)
     parser.add_argument("--in-flight", type=int, default=64)
     options = parser.parse_args()
