@@ -86,6 +86,9 @@ class Invoice:
     currency: str
     gross_amount: Decimal
     fencing_token: int
+    credited_invoice_id: int | None
+    reason: str | None
+    issued_by: str | None
     line_count: int
 
 

@@ -84,6 +84,9 @@ def _choose(known: History, ends: set[date]) -> History:
     numbers = {each.invoice_id for each in known.invoices if each.period_end in ends}
     cancellations = [each for each in known.cancellations if each.period_end in ends]
     numbers |= {each.credit_note_id for each in cancellations}
+    numbers |= {
+        e.invoice_id for e in known.invoices if e.credited_invoice_id in numbers
+    }
     messages = [each for each in known.messages if each.invoice_id in numbers]
     message_ids = {each.message_id for each in messages}
     events = [each for each in known.events if each.due_on in ends]
@@ -118,7 +121,7 @@ def _entries(known: History) -> list[Entry]:
         (telling.event(each, claims.get(each.fencing_token)) for each in known.events),
         (telling.closing(e, first.get(e.period_end)) for e in known.closings),
         (
-            telling.document(each)
+            telling.document(each, invoices)
             for each in known.invoices
             if each.period_end is None or each.revision > 1
         ),

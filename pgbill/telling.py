@@ -95,14 +95,13 @@ def event(told: Event, claim: Event | None) -> Entry:
     token = f"token {told.fencing_token}"
     match told.kind, told.outcome:
         case "claimed", _:
-            run = f", for run {told.run_id}" if told.run_id is not None else ""
-            text = f"{who} claimed the period that ends on {told.due_on}{run} ({token})"
+            text = f"{who} claimed {_claimed(told)} ({token})"
         case "expired", _:
             text = f"The lease of {who} expired{took} ({token}){because}"
         case "abandoned", _:
             text = f"{who} noticed that its lease was lost{took} and dropped the work"
             text += f" ({token}){because}"
-        case _, "invoiced" | "nothing_to_bill" | "carried_forward":
+        case _, "invoiced" | "nothing_to_bill" | "carried_forward" | "corrected":
             text = f"{who} was done{took} and released the lease ({token})"
         case _, "given_back":
             text = f"{who} gave the account back{took} ({token}){because}"
@@ -128,6 +127,12 @@ def event(told: Event, claim: Event | None) -> Entry:
     return Entry(told.occurred_at, told.kind, f"{text}.", facts)
 
 
+def _claimed(told: Event) -> str:
+    if told.run_id is None:
+        return "the account, to correct a document"
+    return f"the period that ends on {told.due_on}, for run {told.run_id}"
+
+
 def closing(told: Closing, invoice: Invoice | None) -> Entry:
     """Tell what was closed, with the invoice that came of it."""
     if told.period_start == told.period_end:
@@ -151,20 +156,28 @@ def closing(told: Closing, invoice: Invoice | None) -> Entry:
     return Entry(told.closed_at, "closed", text, facts)
 
 
-def document(told: Invoice) -> Entry:
+def document(told: Invoice, invoices: Mapping[int, Invoice]) -> Entry:
     """Tell of a document that closed no period: a reissue, a credit note."""
     at = told.issued_at or datetime.max.replace(tzinfo=UTC)
+    facts = _document_facts(told)
     text = _issued(told)
-    return Entry(at, "issued", text[0].upper() + text[1:], _document_facts(told))
+    if told.issued_by is not None:
+        text = f"{text.removesuffix('.')}, by {told.issued_by}: {told.reason}."
+        facts |= {"reason": told.reason, "issued_by": told.issued_by}
+    if told.credited_invoice_id is not None:
+        credited = invoices.get(told.credited_invoice_id)
+        text = text.replace(" was issued", f" was issued for {_name(credited)}", 1)
+        facts["credits"] = credited.number_text if credited else None
+    return Entry(at, "issued", text[0].upper() + text[1:], facts)
 
 
 def _issued(invoice: Invoice) -> str:
     lines = "1 line" if invoice.line_count == 1 else f"{invoice.line_count} lines"
     again = f", revision {invoice.revision}," if invoice.revision > 1 else ""
+    by = f", payable by {invoice.payable_on}" if invoice.kind == "invoice" else ""
     return (
         f"{_name(invoice)}{again} of {invoice.gross_amount} {invoice.currency} was"
-        f" issued with {lines}, dated {invoice.issued_on},"
-        f" payable by {invoice.payable_on}."
+        f" issued with {lines}, dated {invoice.issued_on}{by}."
     )
 
 

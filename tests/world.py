@@ -217,7 +217,7 @@ INSERT INTO pgbill.invoice (
     bucket, account_id, invoice_id, kind, mode, period_start, period_end, revision,
     series_id, issued_on, tax_point_on, payable_on, currency, net_amount, tax_amount,
     gross_amount, seller_snapshot_id, buyer, language, delivery_channel, recipients,
-    fencing_token
+    fencing_token, credited_invoice_id, reason, issued_by
 )
 SELECT
     bucket, account_id, %(id)s, %(kind)s, mode,
@@ -232,7 +232,8 @@ SELECT
     ),
     issued_on, tax_point_on, payable_on, currency, %(sign)s * net_amount,
     %(sign)s * tax_amount, %(sign)s * gross_amount, seller_snapshot_id, buyer, language,
-    delivery_channel, recipients, %(token)s
+    delivery_channel, recipients, %(token)s,
+    CASE WHEN %(sign)s < 0 THEN invoice_id END, 'wrong address', 'clerk@example.com'
 FROM pgbill.invoice
 WHERE bucket = %(bucket)s AND account_id = %(account_id)s
     AND period_end = '2026-02-01' AND revision = 1;

@@ -65,6 +65,9 @@ SELECT
     invoice_overview.currency,
     invoice_overview.gross_amount,
     invoice_overview.fencing_token,
+    invoice_overview.credited_invoice_id,
+    invoice_overview.reason,
+    invoice_overview.issued_by,
     (
         SELECT count(*)
         FROM pgbill.invoice_line

@@ -401,6 +401,26 @@ FROM pgbill.invoice
 WHERE invoice_id IN (:february, :march);
 UPDATE pgbill.invoice SET prepaid_amount = 3 WHERE invoice_id IN (:february, :march);
 
+-- crime: a cancellation that leaves a cent
+-- tables: invoice
+-- shows: credit_differs_from_invoice, lines_differ_from_total
+UPDATE pgbill.invoice
+SET net_amount = net_amount + 0.01, gross_amount = gross_amount + 0.01
+WHERE credited_invoice_id IS NOT NULL;
+
+-- crime: a credit note of more than its lines have
+-- tables: invoice_line
+-- shows: credit_differs_from_invoice, lines_differ_from_total, price_differs
+UPDATE pgbill.invoice_line
+SET
+    kind = 'credit',
+    credited_invoice_id = note.credited_invoice_id,
+    credited_line_no = 1,
+    net_amount = -1000,
+    meter_id = NULL
+FROM pgbill.invoice AS note
+WHERE invoice_line.invoice_id = note.invoice_id AND note.credited_invoice_id IS NOT NULL;
+
 -- crime: an invoice that says it is paid in advance, by nothing
 -- tables: invoice
 -- shows: prepaid_overspent

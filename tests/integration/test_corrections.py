@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
+from pgbill import document, rendering, story
 from pgbill.errors import CorrectionError, LeaseHeldError
 from tests import builders, world
 from tests.clerk import DRY_RUN, ORDER, Clerk
+from tests.documents import plain
 from tests.ledger import Ledger
 from tests.shop import FEBRUARY, FIRST_DAY, MARCH, findings, lease_row, value, values
 
@@ -428,3 +430,69 @@ def test_audits_find_nothing_after_all_of_it(clerk: Clerk) -> None:
 
     assert findings(clerk.conn) == {}
     assert value(clerk.conn, "SELECT count(*) FROM pgbill.outbox_message") == 5
+
+
+def test_a_correction_is_told(clerk: Clerk) -> None:
+    number = clerk.number(FIRST_DAY)
+    clerk.credit(number, amount="3.33")
+    clerk.reissue(number)
+
+    told = story.tell(clerk.conn, clerk.account.key, str(FIRST_DAY))
+
+    texts = [each.text for each in told.entries]
+    day = value(clerk.conn, "SELECT max(issued_on) FROM pgbill.invoice")
+    who = f"{ORDER.issued_by}: {ORDER.reason}."
+    assert (
+        "Credit note NLC-000001 of -3.33 EUR was issued for invoice NL-000001 with"
+        f" 3 lines, dated {day}, by {who}"
+    ) in texts
+    assert (
+        f"{ORDER.issued_by} cancelled invoice NL-000001 by credit note NLC-000002:"
+        in (" ".join(texts))
+    )
+    assert any(
+        text.startswith("Invoice NL-000002, revision 2, of 189.20 EUR was issued")
+        and text.endswith(f"by {who}")
+        for text in texts
+    )
+    whole = story.tell(clerk.conn, clerk.account.key)
+    assert [each.text for each in whole.entries if "to correct" in each.text]
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        (
+            "en",
+            [
+                "Credit note",
+                "Corrects invoice: NL-000001",
+                "2 unit * 10.00 = 20.00",
+                "EUR 23.80",
+            ],
+        ),
+        ("de", ["Rechnungskorrektur", "NL-000001", "20,00"]),
+    ],
+)
+def test_a_credit_note_prints_well(
+    audited: Connection[Any], language: str, expected: list[str]
+) -> None:
+    """As on its invoice, where it takes all of a line; and without a minus sign."""
+    builders.tax_rate(audited)
+    ledger = Ledger(audited, language=language)
+    ledger.subscribe((ledger.price("10"), "2"))
+    ledger.bill()
+    clerk = Clerk(audited, ledger.account)
+
+    clerk.credit(clerk.number(FIRST_DAY))
+
+    note = document.load(
+        audited,
+        bucket=ledger.account.bucket,
+        account_id=ledger.account.account_id,
+        invoice_id=value(audited, "SELECT max(invoice_id) FROM pgbill.invoice"),
+    )
+    assert note is not None
+    text = plain(rendering.render(note)[0])
+    assert [each for each in expected if each not in text] == []
+    assert " -" not in text

@@ -25,6 +25,13 @@ from tests.guards import (
     without_key,
     without_trigger,
 )
+from tests.integration.test_credit_limit import (
+    can_correct_what_a_worker_holds,
+    can_credit_a_line_twice,
+    can_credit_at_the_same_moment,
+    can_credit_too_much,
+    can_overtake_a_worker_before_its_commit,
+)
 from tests.integration.test_p1_once import (
     can_begin_twice,
     can_close_days_twice,
@@ -91,6 +98,9 @@ ALONE: dict[str, Callable[[Connection[Any]], bool]] = {
     "try again in the same run": can_be_tried_again_by_the_same_run,
     "claim in silence": can_be_claimed_in_silence,
     "spend a credit twice": can_spend_a_credit_twice,
+    "credit too much": can_credit_too_much,
+    "credit a line twice": can_credit_a_line_twice,
+    "correct what a worker holds": can_correct_what_a_worker_holds,
     **{
         f"sleeper writes {table}": partial(can_write_with_a_lost_lease, table=table)
         for table in FENCED
@@ -104,6 +114,8 @@ TOGETHER: dict[str, Callable[[str], bool]] = {
     "date back": can_date_back,
     "lose a slow import": can_lose_the_usage_of_a_slow_import,
     "spend a credit at the same moment": can_spend_a_credit_at_the_same_moment,
+    "credit at the same moment": can_credit_at_the_same_moment,
+    "overtake a worker by a clerk": can_overtake_a_worker_before_its_commit,
 }
 """What needs several connections."""
 
@@ -165,13 +177,14 @@ MUTANTS = [
         without_trigger("_10_fence", *FENCED),
         {
             "overtake before the commit",
+            "overtake a worker by a clerk",
             *(f"sleeper writes {table}" for table in FENCED),
         },
     ),
     Mutant(
         "the fence locks the lease",
         edited("fence", ("FOR KEY SHARE", "")),
-        {"overtake before the commit"},
+        {"overtake before the commit", "overtake a worker by a clerk"},
     ),
     Mutant(
         "the claim locks for update",
@@ -298,6 +311,34 @@ MUTANTS = [
         "whoever applies a credit locks it",
         edited("limit_prepaid", ("FOR NO KEY UPDATE OF prepaid_credit", "")),
         {"spend a credit at the same moment"},
+    ),
+    # Corrections
+    Mutant(
+        "an invoice has a limit",
+        without_trigger("_20_limit_credit", "invoice"),
+        {"credit too much", "credit at the same moment"},
+    ),
+    Mutant(
+        "a line has a limit",
+        without_trigger("_20_limit_line_credit", "invoice_line"),
+        {"credit a line twice"},
+    ),
+    Mutant(
+        "whoever credits an invoice locks it",
+        edited("limit_credit", ("FOR NO KEY UPDATE OF invoice", "")),
+        {"credit at the same moment"},
+    ),
+    Mutant(
+        "a clerk asks whether a worker holds the account",
+        edited(
+            "claim_account", ("IF v_lease.worker_id IS NOT NULL AND", "IF FALSE AND")
+        ),
+        {"correct what a worker holds"},
+    ),
+    Mutant(
+        "a clerk locks for update",
+        edited("claim_account", ("FOR UPDATE;", "FOR NO KEY UPDATE;")),
+        {"overtake a worker by a clerk"},
     ),
 ]
 

@@ -30,6 +30,7 @@ _PROTOCOL = {
     *("decide_draft", "park", "retry_run", "run_failures", "release_held_messages"),
     *("record_refusal", "digest_is_due", "begin_digest", "record_digest"),
     *("rate_and_question", "keep_tax_answers", "with_tax", "preview"),
+    *("credit", "reissue"),
 }
 _PURE = {
     *("boundary", "boundary_number", "local_midnight", "instant_within", "bucket_of"),
