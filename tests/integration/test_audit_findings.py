@@ -1,7 +1,8 @@
 """Each audit view finds what it is there for.
 
 `audit_findings.sql` takes mechanisms away, writes what they would have refused, and
-says which views show it: exactly these, and no others. A view that nothing proves fails
+says which views show it: exactly these, and no others. `audit_findings_of_rating.sql`
+does it to accounts that buy all that there is. A view that nothing proves fails
 here as well.
 """
 
@@ -16,7 +17,7 @@ import pytest
 from psycopg import Connection
 
 from pgbill import db, roles
-from tests import world
+from tests import builders, varied, world
 from tests.shop import findings, run_sql, value, values
 
 
@@ -44,8 +45,9 @@ CRIMES = [
         set(crime["shows"].split(", ")),
         crime["statements"],
     )
+    for name in ("audit_findings.sql", "audit_findings_of_rating.sql")
     for crime in _CRIME.finditer(
-        Path(__file__).with_name("audit_findings.sql").read_text(encoding="utf-8")
+        Path(__file__).with_name(name).read_text(encoding="utf-8")
     )
 ]
 
@@ -62,7 +64,9 @@ def built(shared_dsn: str) -> Iterator[Scene]:
     with contextlib.closing(
         db.connect(shared_dsn, role=roles.OWNER, application="test", autocommit=False)
     ) as conn:
-        yield conn, world.build(conn)
+        whole = world.build(conn)
+        varied.build(conn)
+        yield conn, whole
         conn.rollback()
 
 
@@ -90,7 +94,10 @@ def names(conn: Connection[Any], built: world.World) -> dict[str, int]:
         )
         return found
 
+    varied_account, frugal = (builders.find(conn, key) for key in ("varied", "frugal"))
     return {
+        "varied": varied_account.account_id,
+        "frugal": frugal.account_id,
         "busy": built.busy.account_id,
         "idle": built.idle.account_id,
         "february": invoice("2026-02-01"),

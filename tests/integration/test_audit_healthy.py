@@ -8,7 +8,7 @@ import pytest
 from psycopg import Connection
 
 from pgbill import audit
-from tests import world
+from tests import varied, world
 from tests.shop import findings
 
 _DOCS = Path(__file__).parents[2] / "docs" / "audit.md"
@@ -28,6 +28,13 @@ def test_nothing_is_found_in_a_healthy_world(
 ) -> None:
     """With all that is open: late usage, an uncertain message, a new account."""
     assert healthy.busy.account_id
+    assert findings(conn) == {}
+
+
+def test_nothing_is_found_where_all_there_is_was_sold(conn: Connection[Any]) -> None:
+    """With a month that waits, one that was skipped, and one below zero."""
+    varied.build(conn)
+
     assert findings(conn) == {}
 
 
