@@ -28,7 +28,7 @@ from pgbill.config import Settings
 from pgbill.errors import ConfigError, PgbillError, TemporaryError, UsageError
 from pgbill.issuing import Policy
 from pgbill.job import GivenUp, Job
-from pgbill.lease import Patience, Scope
+from pgbill.lease import Account, Patience, Scope
 from pgbill.renewal import Terms
 from pgbill.summary import Failure, Summary, Total
 from pgbill.supervision import OnProgress, Supervision
@@ -74,7 +74,9 @@ class _Open:
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
+class Due:
+    """Accounts that are due, or would be if a person let them."""
+
     due_count: int
     held_count: int
     parked_count: int
@@ -128,9 +130,9 @@ def run(
     service = tax_service(settings)
     with _connected(dsn) as conn:
         schema.require_current(conn)
-        _check_issue_date(conn, settings, request)
-        account = _find_account(conn, request.account_key)
-        due = _count_due(conn, Scope(0, request.through_on, account))
+        check_issue_date(conn, settings, request)
+        account = find_account(conn, request.account_key)
+        due = count_due(conn, Scope(0, request.through_on, account))
         if due.due_count == 0 and not _is_open(conn, settings, request):
             return Summary(
                 None,
@@ -193,9 +195,14 @@ def _analyze(dsn: str) -> None:
             db.execute(conn, _QUERIES["analyze"])
 
 
-def _check_issue_date(
+def check_issue_date(
     conn: Connection[Any], settings: Settings, request: Request
 ) -> None:
+    """Refuse a date before the last of a series, or far ahead.
+
+    Raises:
+        UsageError: It is one.
+    """
     if request.issue_on is None:
         return
     closedmonth.refuse(conn, request.issue_on, option="--issue-on")
@@ -220,7 +227,12 @@ def _check_issue_date(
         )
 
 
-def _find_account(conn: Connection[Any], key: str | None) -> tuple[int, int] | None:
+def find_account(conn: Connection[Any], key: str | None) -> Account | None:
+    """Return the key of the account that a run is for; none: it is for all.
+
+    Raises:
+        UsageError: There is no such account.
+    """
     if key is None:
         return None
     found = db.fetch_one(conn, _QUERIES["find_account"], _Account, key=key)
@@ -231,16 +243,17 @@ def _find_account(conn: Connection[Any], key: str | None) -> tuple[int, int] | N
     return found.bucket, found.account_id
 
 
-def _count_due(conn: Connection[Any], scope: Scope) -> _Due:
+def count_due(conn: Connection[Any], scope: Scope) -> Due:
+    """Count what a run has before it."""
     counted = db.fetch_one(
         conn,
         _QUERIES["due_count"],
-        _Due,
+        Due,
         through_on=scope.through_on,
         run_id=scope.run_id,
         account_id=scope.account and scope.account[1],
     )
-    return counted or _Due(0, 0, 0, 0)
+    return counted or Due(0, 0, 0, 0)
 
 
 def _is_open(conn: Connection[Any], settings: Settings, request: Request) -> bool:
@@ -257,6 +270,45 @@ def _is_open(conn: Connection[Any], settings: Settings, request: Request) -> boo
     return found is not None and found.is_open
 
 
+def kept_settings(settings: Settings, request: Request) -> str:
+    """Return the settings that a run keeps, as JSON."""
+    return json.dumps(
+        {
+            "workers": request.workers,
+            "batch_size": settings.batch_size,
+            "lease_ttl_seconds": settings.lease_ttl_seconds,
+            "renew_every_seconds": settings.renew_every_seconds,
+            "hard_limit_seconds": settings.hard_limit_seconds,
+            "max_attempts": settings.max_attempts,
+            "max_due_periods": settings.max_due_periods,
+            "review": settings.review,
+            "retry_after_seconds": settings.retry_after_seconds,
+            "retry_wait_seconds": settings.retry_wait_seconds,
+        }
+    )
+
+
+def terms(settings: Settings) -> Terms:
+    """Return how long leases live."""
+    return Terms(
+        ttl=settings.lease_ttl_seconds,
+        every=settings.renew_every_seconds,
+        margin=settings.margin_seconds,
+        hard_limit=settings.hard_limit_seconds,
+    )
+
+
+def policy(settings: Settings, request: Request) -> Policy:
+    """Return what the settings and the request say of invoices."""
+    return Policy(
+        mode=settings.mode,
+        issue_on=request.issue_on,
+        max_due_periods=settings.max_due_periods,
+        max_attempts=settings.max_attempts,
+        patience=Patience(settings.retry_after_seconds, settings.retry_wait_seconds),
+    )
+
+
 def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
     opened = db.fetch_one(
         conn,
@@ -266,20 +318,7 @@ def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
         issue_on=request.issue_on,
         mode=settings.mode,
         account_key=request.account_key,
-        settings=json.dumps(
-            {
-                "workers": request.workers,
-                "batch_size": settings.batch_size,
-                "lease_ttl_seconds": settings.lease_ttl_seconds,
-                "renew_every_seconds": settings.renew_every_seconds,
-                "hard_limit_seconds": settings.hard_limit_seconds,
-                "max_attempts": settings.max_attempts,
-                "max_due_periods": settings.max_due_periods,
-                "review": settings.review,
-                "retry_after_seconds": settings.retry_after_seconds,
-                "retry_wait_seconds": settings.retry_wait_seconds,
-            }
-        ),
+        settings=kept_settings(settings, request),
         started_by=who(),
         version=__version__,
         hold_mail=request.hold_mail,
@@ -337,25 +376,12 @@ def _jobs(
     scope: Scope,
     service: TaxService | None,
 ) -> list[Job]:
-    terms = Terms(
-        ttl=settings.lease_ttl_seconds,
-        every=settings.renew_every_seconds,
-        margin=settings.margin_seconds,
-        hard_limit=settings.hard_limit_seconds,
-    )
-    policy = Policy(
-        mode=settings.mode,
-        issue_on=request.issue_on,
-        max_due_periods=settings.max_due_periods,
-        max_attempts=settings.max_attempts,
-        patience=Patience(settings.retry_after_seconds, settings.retry_wait_seconds),
-    )
     return [
         Job(
             dsn=dsn,
             scope=scope,
-            policy=policy,
-            terms=terms,
+            policy=policy(settings, request),
+            terms=terms(settings),
             batch_size=settings.batch_size,
             first_bucket=number * _BUCKETS // request.workers,
             tax=service,
@@ -365,10 +391,10 @@ def _jobs(
 
 
 def _conclude(
-    conn: Connection[Any], opened: _Run, scope: Scope, due: _Due, started: float
+    conn: Connection[Any], opened: _Run, scope: Scope, due: Due, started: float
 ) -> Summary:
     """Seal the run if nothing is left, and tell what it has done."""
-    left = _count_due(conn, scope)
+    left = count_due(conn, scope)
     is_finished = left.due_count == 0
     query = _QUERIES["seal" if is_finished else "summary"]
     text = db.fetch_one(conn, query, _Text, run_id=scope.run_id)

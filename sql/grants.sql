@@ -42,6 +42,7 @@ pgbill.run_summary,
 pgbill.run_failures,
 pgbill.seal_run,
 pgbill.open_run,
+pgbill.begin_dry_run,
 pgbill.analyze_written,
 pgbill.bucket_of
 TO pgbill_worker;

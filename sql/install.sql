@@ -120,6 +120,7 @@
 \ir functions/run_summary.sql
 \ir functions/seal_run.sql
 \ir functions/open_run.sql
+\ir functions/begin_dry_run.sql
 \ir functions/analyze_written.sql
 \ir functions/receivables_at.sql
 

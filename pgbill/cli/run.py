@@ -2,19 +2,24 @@
 
 import sys
 from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from pgbill.cli import output
-from pgbill.errors import PgbillError, TemporaryError
+from pgbill.errors import PgbillError, TemporaryError, UsageError
 
 if TYPE_CHECKING:
+    from pgbill.billing import Request
+    from pgbill.config import Settings
     from pgbill.summary import Summary
     from pgbill.supervision import Progress
 
 commands = typer.Typer()
+_PERCENT_AT_MOST = 1_000_000
 
 
 def _day(text: str) -> date:
@@ -23,6 +28,18 @@ def _day(text: str) -> date:
     except ValueError:
         message = f"{text!r} is not a date such as 2026-10-31."
         raise typer.BadParameter(message) from None
+
+
+def _percent(text: str) -> Decimal:
+    try:
+        percent = Decimal(text)
+    except InvalidOperation:
+        percent = Decimal(-1)
+    # Also not a number: it compares with nothing.
+    if not percent.is_finite() or not 0 <= percent <= _PERCENT_AT_MOST:
+        message = f"{text!r} is not a percentage such as 20."
+        raise typer.BadParameter(message)
+    return percent
 
 
 @commands.command()
@@ -66,6 +83,27 @@ def run(
             help="Send nothing before pgbill outbox release.",
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only tell what it would come to, and how that differs from before.",
+        ),
+    ] = False,
+    moved_by: Annotated[
+        Decimal,
+        typer.Option(
+            parser=_percent,
+            metavar="PERCENT",
+            help="With --dry-run: tell of amounts that differ by more than this.",
+        ),
+    ] = Decimal(20),
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="With --dry-run: write every period into this file."
+        ),
+    ] = None,
     json: output.AsJson = False,
 ) -> None:
     """Invoice all that is due: each account once for each billing period.
@@ -73,6 +111,9 @@ def run(
     Two runs at once join; a run that was killed continues when it is started again; a
     second run of a finished period does nothing. Exit code 1 if accounts could not be
     invoiced, 75 if the run was stopped, or lost the database or the tax service.
+
+    With --dry-run nothing is issued: the amounts are those that the run then issues.
+    Exit code 1 if some accounts could not be invoiced.
 
     Example: pgbill run --through 2026-10-31 --workers 8
     """
@@ -88,6 +129,11 @@ def run(
         account_key=account,
         hold_mail=hold_mail,
     )
+    if csv is not None and not dry_run:
+        raise UsageError("--csv goes with --dry-run.")
+    if dry_run:
+        _rehearse(settings, request, moved_by, csv, json=json)
+        return
     with _progress() as bar:
         summary = billing.run(
             server.dsn(settings),
@@ -100,6 +146,31 @@ def run(
     if not summary.is_finished:
         raise typer.Exit(TemporaryError.exit_code)
     if summary.failed or summary.parked:
+        raise typer.Exit(PgbillError.exit_code)
+
+
+def _rehearse(
+    settings: "Settings",
+    request: "Request",
+    moved_percent: Decimal,
+    csv_file: Path | None,
+    *,
+    json: bool,
+) -> None:
+    from pgbill import dryrun, server
+    from pgbill.cli import forecast
+
+    with _progress() as bar:
+        told = dryrun.dry_run(
+            server.dsn(settings),
+            settings,
+            request,
+            moved_percent=moved_percent,
+            csv_file=csv_file,
+            on_progress=bar.show,
+        )
+    forecast.show(told, json=json)
+    if told.has_errors:
         raise typer.Exit(PgbillError.exit_code)
 
 
