@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
+from pgbill.lease import Scope
 from tests import builders
+from tests.actors import Actor
 from tests.builders import Tier
 from tests.ledger import Ledger
-from tests.shop import FEBRUARY, MARCH
+from tests.shop import FEBRUARY, FIRST_DAY, MARCH
 
 pytestmark = pytest.mark.one_server
 
@@ -267,3 +269,36 @@ def test_groups_share_a_minimum_with_what_is_late(ledger: Ledger) -> None:
         "late_usage 2026-01-01..2026-01-31 [us]: 60 = 60.00 - 40.00 minimum = 20.00",
         "minimum 2026-02-01..2026-02-28: 1 = 50.00",
     ]
+
+
+def test_one_statement_bills_them_all(audited: Connection[Any]) -> None:
+    """Accounts that have nothing in common get what each gets alone."""
+    builders.tax_rate(audited)
+    policy: dict[str, object] = {"negative_total": "credit_note"}
+    ledgers = [Ledger(audited, policy=policy) for _ in STORIES]
+    meters = [
+        ledger.metered(meter=story.meter, terms=story.terms, **story.price)
+        for ledger, story in zip(ledgers, STORIES, strict=True)
+    ]
+    for ledger, meter_id, story in zip(ledgers, meters, STORIES, strict=True):
+        import_all(ledger, meter_id, story.in_time, day=15)
+    bill_together(audited, ledgers, FIRST_DAY, _JANUARY_31)
+    for ledger, meter_id, story in zip(ledgers, meters, STORIES, strict=True):
+        import_all(ledger, meter_id, story.late, day=20)
+
+    bill_together(audited, ledgers, _FEBRUARY_28)
+
+    for ledger, story in zip(ledgers, STORIES, strict=True):
+        late = [line for line in ledger.entries(MARCH) if line.startswith("late_")]
+        assert (told(ledger.entries(FEBRUARY)), told(late)) == (
+            story.billed,
+            story.billed_late,
+        )
+
+
+def bill_together(conn: Connection[Any], ledgers: list[Ledger], *through: date) -> None:
+    """Bill a period of each account after the other, all accounts at once."""
+    for run_id, through_on in enumerate(through, start=1):
+        clerk = Actor(conn, "clerk", Scope(run_id, through_on))
+        leases = [clerk.claim_one(ledger.account) for ledger in ledgers]
+        assert len(clerk.bill(*leases)) == len(ledgers)
