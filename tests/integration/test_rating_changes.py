@@ -237,3 +237,40 @@ def test_what_is_given_back_was_discounted(ledger: Ledger) -> None:
         "advance 2025-11-21..2025-11-30: 3 = 30.00 - 3.00 d = 27.00",
         "unused_advance 2025-11-21..2025-11-30: -1 = -9.00",
     ]
+
+
+def test_a_pause_costs_nothing(ledger: Ledger) -> None:
+    """20 days of 30.00 are given back, and the 10 after the pause are charged."""
+    subscription_id, fee = seats(ledger, "1")
+    ledger.bill(NOVEMBER)
+
+    ledger.cancel(subscription_id, fee, _THE_11TH)
+    builders.segment(
+        ledger.conn, ledger.account, subscription_id, fee, starts_on=_THE_21ST
+    )
+    ledger.bill(_NOVEMBER_30)
+
+    assert ledger.entries(DECEMBER) == [
+        "advance 2025-12-01..2025-12-31: 1 = 30.00",
+        "advance 2025-11-21..2025-11-30: 1 = 10.00",
+        "unused_advance 2025-11-11..2025-11-30: -1 = -20.00",
+    ]
+
+
+def test_parts_of_a_year_in_arrears_are_billed_where_they_end(
+    audited: Connection[Any],
+) -> None:
+    """1.00 a day: 135 days for 2 seats, and 230 for 3."""
+    builders.tax_rate(audited)
+    first_on = date(2025, 1, 1)
+    ledger = Ledger(audited, first_period_on=first_on)
+    fee = ledger.price("365", billing_interval="yearly", timing="arrears")
+    subscription_id = ledger.subscribe((fee, "2"), starts_on=first_on)
+    ledger.change(subscription_id, fee, date(2025, 5, 16), quantity="3")
+
+    ledger.bill(_DECEMBER_31)
+
+    assert ledger.entries(date(2025, 6, 1)) == [
+        "arrears 2025-01-01..2025-05-15: 2 = 270.00"
+    ]
+    assert ledger.entries(JANUARY) == ["arrears 2025-05-16..2025-12-31: 3 = 690.00"]

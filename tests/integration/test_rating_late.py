@@ -302,3 +302,21 @@ def bill_together(conn: Connection[Any], ledgers: list[Ledger], *through: date) 
         clerk = Actor(conn, "clerk", Scope(run_id, through_on))
         leases = [clerk.claim_one(ledger.account) for ledger in ledgers]
         assert len(clerk.bill(*leases)) == len(ledgers)
+
+
+def test_usage_that_is_late_for_who_has_left_is_billed(ledger: Ledger) -> None:
+    """The subscription ended with 20 January; usage of the 21st has no price."""
+    meter_id = builders.meter(ledger.conn)
+    unit = ledger.price("1", meter_id=meter_id)
+    ledger.subscribe(unit, ends_on=date(2026, 1, 21))
+    ledger.bill(_FEBRUARY_28)
+
+    for day in (20, 21):
+        ledger.use(meter_id, str(day), on=date(2026, 1, day))
+    ledger.bill(_MARCH_31)
+
+    assert ledger.entries(APRIL) == ["late_usage 2026-01-01..2026-01-20: 20 = 20.00"]
+    assert ledger.states() == [
+        "20: billed",
+        "21: rejected, no price of the account covers the meter at that time",
+    ]
