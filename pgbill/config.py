@@ -32,6 +32,9 @@ _Amounts = Annotated[dict[str, Decimal], NoDecode]
 """By currency: a table in the file, `EUR 1000, USD 1200` in the environment."""
 
 _Seconds = Annotated[float, Field(gt=0, le=86_400)]
+_Account = Annotated[
+    str, Field(min_length=1, max_length=70, pattern=r"^[^\x00-\x1f]+$")
+]
 
 
 def _data_dir() -> Path:
@@ -105,6 +108,18 @@ class Settings(BaseSettings):
     alert_mail_every_seconds: _Seconds = 900
     mail_dir: Path | None = None
     relay_ttl_seconds: _Seconds = 300
+
+    ledger_receivable_account: _Account = "receivable"
+    ledger_revenue_account: _Account = "revenue"
+    ledger_tax_account: _Account = "tax"
+    ledger_prepaid_account: _Account = "prepaid"
+    datev_consultant: int | None = Field(default=None, ge=1001, le=9_999_999)
+    datev_client: int | None = Field(default=None, ge=1, le=99_999)
+    datev_fiscal_month: int = Field(default=1, ge=1, le=12)
+    datev_account_digits: int = Field(default=4, ge=4, le=8)
+    datev_tax_keys: str = Field(
+        default="", pattern=r"^([A-Z]+[0-9.]+=[0-9]{0,4}([ ,]+|$))*$", max_length=2_000
+    )
 
     @field_validator("data_dir", "mail_dir")
     @classmethod

@@ -81,5 +81,6 @@ TO pgbill_reader;
 
 -- What accounting asks for.
 GRANT EXECUTE ON FUNCTION
-pgbill.receivables_at
+pgbill.receivables_at,
+pgbill.entries_of
 TO pgbill_reader, pgbill_worker;

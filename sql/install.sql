@@ -123,6 +123,7 @@
 \ir functions/begin_dry_run.sql
 \ir functions/analyze_written.sql
 \ir functions/receivables_at.sql
+\ir functions/entries_of.sql
 
 -- Triggers, with their functions.
 \ir triggers/create_lease.sql
@@ -176,6 +177,7 @@
 \ir audits/closed_month_issued_into.sql
 \ir audits/imported_number_twice.sql
 \ir audits/credit_differs_from_invoice.sql
+\ir audits/journal_differs.sql
 \ir audits/lease_due_on_wrong.sql
 \ir audits/lease_event_missing.sql
 \ir audits/lines_differ_from_total.sql

@@ -194,6 +194,7 @@ CREATE TABLE pgbill.journal_file (
         CONSTRAINT journal_file_format_is_known CHECK (format IN ('csv', 'datev', 'saft')),
     part_no integer NOT NULL,
     content bytea NOT NULL,
+    made_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (export_id, format, part_no)
 );
 

@@ -108,6 +108,12 @@ def line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def data(content: bytes) -> None:
+    """Print bytes on stdout, as they are."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+
+
 def as_json(data: object) -> None:
     """Print data on stdout for a program; dates and decimals become strings."""
     line(json.dumps(data, default=_plain, ensure_ascii=False, indent=2))

@@ -497,3 +497,39 @@ WHERE account.account_id IN (:busy, :idle);
 -- shows: closed_month_issued_into
 INSERT INTO pgbill.closed_month (month_on, closed_at, closed_by)
 VALUES ('2026-03-01', '2026-03-01', 'clerk');
+
+-- crime: a document that was changed after it was handed over
+-- tables: journal_export, journal_entry, invoice_line
+-- shows: journal_differs
+INSERT INTO pgbill.journal_entry (
+    bucket, account_id, invoice_id, entry_no, export_id, kind, amount, currency,
+    revenue_account, cost_centre, tax_category, tax_rate, tax_amount, service_period
+)
+SELECT
+    entry.bucket, entry.account_id, entry.invoice_id, entry.entry_no, 1, entry.kind,
+    entry.amount, entry.currency, entry.revenue_account, entry.cost_centre,
+    entry.tax_category, entry.tax_rate, entry.tax_amount, entry.service_period
+FROM pgbill.invoice
+CROSS JOIN LATERAL pgbill.entries_of(
+    ARRAY[invoice.bucket], ARRAY[invoice.account_id], ARRAY[invoice.invoice_id]
+) AS entry
+WHERE invoice.invoice_id = :march;
+UPDATE pgbill.invoice_line SET revenue_account = '8400' WHERE invoice_id = :march;
+
+-- crime: a document that was handed over twice
+-- tables: journal_export, journal_entry
+-- shows: journal_differs
+INSERT INTO pgbill.journal_entry (
+    bucket, account_id, invoice_id, entry_no, export_id, kind, amount, currency,
+    revenue_account, cost_centre, tax_category, tax_rate, tax_amount, service_period
+)
+SELECT
+    entry.bucket, entry.account_id, entry.invoice_id, entry.entry_no, export.id, entry.kind,
+    entry.amount, entry.currency, entry.revenue_account, entry.cost_centre,
+    entry.tax_category, entry.tax_rate, entry.tax_amount, entry.service_period
+FROM pgbill.invoice
+CROSS JOIN generate_series(1, 2) AS export (id)
+CROSS JOIN LATERAL pgbill.entries_of(
+    ARRAY[invoice.bucket], ARRAY[invoice.account_id], ARRAY[invoice.invoice_id]
+) AS entry
+WHERE invoice.invoice_id = :march;
