@@ -72,7 +72,7 @@ class Reissuing:
             tax_by_table=self._desk is None,
             question_hash=question_hash,
             answer=answer,
-            provider=self._desk.provider.name if self._desk else None,
+            provider=None if self._desk is None else self._desk.provider.name,
         )
         assert told is not None
         return told
