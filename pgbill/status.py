@@ -18,6 +18,9 @@ _QUERIES = db.Queries("status")
 _ENDED_RUNS = 3
 _LISTED_MESSAGES = 20
 _LISTED_ALERTS = 5
+_LISTED_WORKERS = 200
+_LISTED_SLOW = 10
+_SLOW_SECONDS = 10
 
 STATES = ("held", "pending", "claimed", "deferred", "uncertain", "accepted", "failed")
 """The states of messages, in the order of their life."""
@@ -52,7 +55,56 @@ class Leases:
     """Their holder did not renew them in time: it is dead, or it hangs."""
     parked_count: int
     """No run takes them before a person has looked: `pgbill runs retry`."""
+    draft_count: int
+    """No run takes them either: a draft waits for a review, `pgbill draft list`."""
     next_due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an open run is."""
+
+    run_id: int
+    closed_count: int
+    """Periods that it has closed."""
+    due_count: int
+    """Accounts that it has before it, some with several periods."""
+    failed_count: int
+    per_second: float
+    """Periods closed, over the last minute."""
+    seconds_left: float | None
+    """At this rate; none: nothing moves."""
+
+    @property
+    def percent(self) -> float:
+        """How much of it is done."""
+        whole = self.closed_count + self.due_count
+        return 100.0 if whole == 0 else 100 * self.closed_count / whole
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that holds leases; times in seconds."""
+
+    holder: str
+    held_count: int
+    expired_count: int
+    longest_seconds: float
+    """Since it claimed the oldest of them."""
+    renewed_seconds: float
+    """Since it renewed, or claimed, one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """An account that somebody has worked on for long."""
+
+    account_key: str
+    holder: str
+    due_on: date
+    attempts: int
+    seconds: float
+    is_expired: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +133,11 @@ class Status:
     """How everything stands."""
 
     runs: list[Run]
+    progress: list[Progress]
+    """Of the open runs."""
     leases: Leases
+    workers: list[Worker]
+    slow: list[Slow]
     outbox: dict[str, int]
     """Messages by state, in the order of `STATES`."""
     uncertain: list[Uncertain]
@@ -118,7 +174,16 @@ def read(conn: Connection[Any]) -> Status:
     }
     return Status(
         runs=db.fetch_all(conn, _QUERIES["runs"], Run, ended_count=_ENDED_RUNS),
+        progress=db.fetch_all(conn, _QUERIES["progress"], Progress),
         leases=leases,
+        workers=db.fetch_all(conn, _QUERIES["workers"], Worker, limit=_LISTED_WORKERS),
+        slow=db.fetch_all(
+            conn,
+            _QUERIES["slow"],
+            Slow,
+            slow_seconds=_SLOW_SECONDS,
+            limit=_LISTED_SLOW,
+        ),
         outbox={state: counts.get(state, 0) for state in STATES},
         uncertain=db.fetch_all(
             conn, _QUERIES["uncertain"], Uncertain, limit=_LISTED_MESSAGES

@@ -130,6 +130,8 @@ def event(told: Event, claim: Event | None) -> Entry:
 def _claimed(told: Event) -> str:
     if told.run_id is None:
         return "the account, to correct a document"
+    if told.run_id == 0:
+        return f"the period that ends on {told.due_on}, to ask for its tax"
     return f"the period that ends on {told.due_on}, for run {told.run_id}"
 
 

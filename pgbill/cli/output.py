@@ -114,6 +114,11 @@ def data(content: bytes) -> None:
     sys.stdout.buffer.write(content)
 
 
+def as_json_line(data: object) -> None:
+    """Print data on one line of stdout, for a program that reads lines."""
+    line(json.dumps(data, default=_plain, ensure_ascii=False))
+
+
 def as_json(data: object) -> None:
     """Print data on stdout for a program; dates and decimals become strings."""
     line(json.dumps(data, default=_plain, ensure_ascii=False, indent=2))
@@ -141,17 +146,22 @@ def table(
     if json:
         as_json([{key: row.get(key) for key in columns} for row in rows])
         return
-    show_header = any(columns.values())
-    grid = Table(box=None, pad_edge=False, show_header=show_header)
-    for key, heading in columns.items():
-        numeric = bool(rows) and all(_is_number(row.get(key)) for row in rows)
-        grid.add_column(heading, justify="right" if numeric else "left")
-    for row in rows:
-        # Text, so that a name with brackets is not read as markup.
-        grid.add_row(*(Text(_cell(row.get(key))) for key in columns))
     # Piped output is not to be cut at the width of a terminal that is not there.
     width = None if sys.stdout.isatty() else _UNLIMITED
-    Console(file=sys.stdout, width=width).print(grid)
+    Console(file=sys.stdout, width=width).print(grid(rows, columns))
+
+
+def grid(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str]) -> Table:
+    """Lay rows out as a table for a person, see `table`."""
+    show_header = any(columns.values())
+    laid_out = Table(box=None, pad_edge=False, show_header=show_header)
+    for key, heading in columns.items():
+        numeric = bool(rows) and all(_is_number(row.get(key)) for row in rows)
+        laid_out.add_column(heading, justify="right" if numeric else "left")
+    for row in rows:
+        # Text, so that a name with brackets is not read as markup.
+        laid_out.add_row(*(Text(_cell(row.get(key))) for key in columns))
+    return laid_out
 
 
 def csv(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:

@@ -1,13 +1,11 @@
 """`pgbill status`: runs, leases, outbox, alerts."""
 
 import contextlib
-import sys
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgbill.cli import output, rows
+from pgbill.cli import output, rows, watching
 
 if TYPE_CHECKING:
     from pgbill.status import Run, Status
@@ -37,7 +35,6 @@ _ALERTS = {
     "kind": "kind",
     "summary": "what happened",
 }
-_CLEAR = "\x1b[H\x1b[2J"
 
 
 @commands.command()
@@ -53,7 +50,10 @@ def status(
 ) -> None:
     """Tell how everything stands: runs, leases, outbox, open alerts.
 
-    With --json and --watch an object is printed each time. Reads PGBILL_DSN.
+    With --watch: how far the open runs are, how fast and how long they will take, who
+    holds leases, and accounts that take long. On a terminal it is one page that
+    changes; else a line each time, or with --json an object on a line. It reads
+    PGBILL_DSN.
 
     Example: pgbill status --watch
     """
@@ -61,21 +61,17 @@ def status(
     from pgbill import status as current
 
     dsn = server.dsn(config.load())
+    if watch:
+        watching.watch(dsn, every_seconds=every, json=json)
+        return
     with contextlib.closing(
         db.connect(dsn, role=roles.READER, application="status")
     ) as conn:
-        while True:
-            found = current.read(conn)
-            if json:
-                output.as_json(found)
-            else:
-                if watch and sys.stdout.isatty():
-                    sys.stdout.write(_CLEAR)
-                _print(found)
-            if not watch:
-                return
-            sys.stdout.flush()
-            time.sleep(every)
+        found = current.read(conn)
+    if json:
+        output.as_json(found)
+    else:
+        _print(found)
 
 
 def _print(found: "Status") -> None:
@@ -87,8 +83,9 @@ def _print(found: "Status") -> None:
     output.line(
         f"Accounts: {leases.account_count}. Due: {leases.due_count},"
         f" held: {leases.held_count}, expired: {leases.expired_count},"
-        f" parked: {leases.parked_count}."
+        f" parked: {leases.parked_count}, in review: {leases.draft_count}."
     )
+    _print_work(found)
     if not leases.due_count and leases.next_due_at:
         output.line(f"The next is due at {leases.next_due_at:%Y-%m-%d %H:%M} UTC.")
     counts = ", ".join(f"{state}: {count}" for state, count in found.outbox.items())
@@ -111,6 +108,15 @@ def _print(found: "Status") -> None:
         output.line("")
         output.line("It is not known whether these messages were taken:")
         output.table(rows.of(found.uncertain), _UNCERTAIN)
+
+
+def _print_work(found: "Status") -> None:
+    for each in found.progress:
+        output.line(watching.progress(each))
+    if found.workers:
+        output.table(watching.workers(found), watching.WORKERS)
+    if found.slow:
+        output.table(watching.slow(found), watching.SLOW)
 
 
 def _run(run: "Run") -> dict[str, object]:

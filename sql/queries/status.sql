@@ -39,16 +39,106 @@ WITH asked AS (SELECT clock_timestamp() AS at)
 SELECT
     count(*) AS account_count,
     count(*) FILTER (
-        WHERE lease.parked_at IS NULL AND lease.due_at <= asked.at AND lease.worker_id IS NULL
+        WHERE lease.parked_at IS NULL
+        AND lease.draft_at IS NULL
+        AND lease.due_at <= asked.at
+        AND lease.worker_id IS NULL
     ) AS due_count,
     count(*) FILTER (WHERE lease.worker_id IS NOT NULL AND lease.expires_at > asked.at)
         AS held_count,
     count(*) FILTER (WHERE lease.worker_id IS NOT NULL AND lease.expires_at <= asked.at)
         AS expired_count,
     count(*) FILTER (WHERE lease.parked_at IS NOT NULL) AS parked_count,
+    count(*) FILTER (WHERE lease.draft_at IS NOT NULL) AS draft_count,
     min(lease.due_at) FILTER (WHERE lease.parked_at IS NULL) AS next_due_at
 FROM pgbill.lease
 CROSS JOIN asked;
+
+-- name: progress
+-- Of the open runs. What is closed is counted by index, what is left from the leases.
+WITH asked AS (SELECT clock_timestamp() AS at)
+
+SELECT
+    billing_run.run_id,
+    closed.closed_count,
+    open_lease.due_count,
+    open_lease.failed_count,
+    closed.per_second,
+    open_lease.due_count / nullif(closed.per_second, 0) AS seconds_left
+FROM pgbill.billing_run
+CROSS JOIN asked
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) AS closed_count,
+        count(*) FILTER (WHERE billing_period.closed_at > asked.at - interval '60 s')
+        / greatest(least(60, extract(EPOCH FROM asked.at - billing_run.started_at)), 1)::float8
+            AS per_second
+    FROM pgbill.billing_period
+    WHERE billing_period.run_id = billing_run.run_id
+) AS closed
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) FILTER (
+            WHERE lease.draft_at IS NULL
+            AND (
+                lease.failed_run_id IS DISTINCT FROM billing_run.run_id
+                OR lease.retry_at IS NOT NULL
+            )
+        ) AS due_count,
+        count(*) FILTER (WHERE lease.failed_run_id = billing_run.run_id) AS failed_count
+    FROM pgbill.lease
+    WHERE lease.parked_at IS NULL
+        AND lease.due_on <= coalesce(billing_run.through_on, 'infinity'::date - 1) + 1
+        AND lease.due_at <= asked.at
+        AND (
+            billing_run.account_key IS NULL
+            OR (lease.bucket, lease.account_id) = (
+                SELECT account.bucket, account.account_id
+                FROM pgbill.account
+                WHERE account.bucket = pgbill.bucket_of(billing_run.account_key)
+                    AND account.key = billing_run.account_key
+            )
+        )
+) AS open_lease
+WHERE billing_run.sealed_at IS NULL
+ORDER BY billing_run.run_id DESC;
+
+-- name: workers
+-- Who holds leases, the one that has held one for longest first.
+WITH asked AS (SELECT clock_timestamp() AS at)
+
+SELECT
+    lease.holder,
+    count(*) AS held_count,
+    count(*) FILTER (WHERE lease.expires_at <= asked.at) AS expired_count,
+    extract(EPOCH FROM asked.at - min(lease.claimed_at))::float8 AS longest_seconds,
+    extract(EPOCH FROM asked.at - max(lease.renewed_at))::float8 AS renewed_seconds
+FROM pgbill.lease
+CROSS JOIN asked
+WHERE lease.worker_id IS NOT NULL
+GROUP BY lease.holder, asked.at
+ORDER BY min(lease.claimed_at), lease.holder
+LIMIT :limit;
+
+-- name: slow
+-- Accounts that somebody has worked on for long.
+WITH asked AS (SELECT clock_timestamp() AS at)
+
+SELECT
+    account.key AS account_key,
+    lease.holder,
+    lease.due_on,
+    lease.attempts,
+    extract(EPOCH FROM asked.at - lease.claimed_at)::float8 AS seconds,
+    lease.expires_at <= asked.at AS is_expired
+FROM pgbill.lease
+INNER JOIN pgbill.account
+    ON lease.bucket = account.bucket AND lease.account_id = account.account_id
+CROSS JOIN asked
+WHERE lease.worker_id IS NOT NULL
+    AND lease.claimed_at < asked.at - make_interval(secs => :slow_seconds)
+ORDER BY lease.claimed_at, account.key
+LIMIT :limit;
 
 -- name: outbox
 -- Open messages are few; what became of closed ones is counted from the outcomes.

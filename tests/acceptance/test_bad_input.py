@@ -91,6 +91,17 @@ run --account A-9                 | there is no account A-9.
 run --account \udcff              | an argument holds bytes that are not UTF-8.
 runs retry                        | Missing option '--reason'.
 runs retry --account A-9 --reason x | there is no account A-9.
+runs retry 9 --reason x           | there is no run 9.
+runs show 9                       | there is no run 9.
+run --csv x.csv                   | --csv goes with --dry-run.
+run --dry-run --moved-by much     | 'much' is not a percentage such as 20.
+account park A-9 --reason x       | there is no account A-9.
+account park A-1                  | Missing option '--reason'.
+account unpark A-1 --reason x     | account A-1 is not parked.
+draft show 9                      | there is no draft 9.
+draft approve 9                   | there is no draft 9.
+draft approve                     | name drafts or --run.
+outbox release --run 9            | there is no run 9.
 explain A-9                       | there is no account A-9.
 explain A-1 2024-01               | account A-1 has no billing period 2024-01.
 audit p0_none                     | there is no audit p0_none.
@@ -105,6 +116,8 @@ outbox show 9999999999999999999   | less than or equal to 9223372036854775807
 WRONG_SETTINGS = """
 PGBILL_MODE=prod                  | PGBILL_MODE is wrong: input should be
 PGBILL_BATCH_SIZE=many            | PGBILL_BATCH_SIZE is wrong: input should be a valid
+PGBILL_REVIEW_ABOVE=1000          | PGBILL_REVIEW_ABOVE is wrong: it is not like
+PGBILL_RETRY_WAIT_SECONDS=-1      | greater than or equal to 0
 PGBILL_LEASE_TTL_SECONDS=10       | renew_every_seconds must be less than
 PGBILL_CONFIG=absent.toml         | cannot read absent.toml: No such file or directory.
 PGBILL_CONFIG=unknown.toml        | unknown.toml has an unknown setting: colours.
@@ -214,6 +227,12 @@ import prepaid charges.csv
 retention drop --before 2026-01
 run
 runs retry --reason x
+runs list
+run --dry-run
+account park A-1 --reason x
+draft list
+outbox release --run 1
+status --watch
 relay --once
 status
 audit
