@@ -32,6 +32,15 @@ BEGIN
                 p_bucket, p_account_id, p_subscription_id, p_price_id, p_service_on,
                 invoice_line.quantity
             ) @> p_service_on
+            -- Issued again, what the newest revision says counts.
+            AND NOT EXISTS (
+                SELECT
+                FROM pgbill.invoice AS reissue
+                WHERE reissue.bucket = p_bucket
+                    AND reissue.account_id = p_account_id
+                    AND reissue.period_end = p_boundary_on
+                    AND reissue.revision = invoice.revision + 1
+            )
     ) OR p_has_kept_lines AND EXISTS (
         SELECT
         FROM pgbill.carried_line

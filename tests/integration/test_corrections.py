@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from psycopg import Connection
+from psycopg.types.range import DateRange
 
 from pgbill import document, rendering, story
 from pgbill.errors import CorrectionError, LeaseHeldError
@@ -419,6 +420,53 @@ def test_an_invoice_whose_fees_are_given_back_later_is_cancelled_after_that(
     ]
     assert [line for line in ledger.entries(FEBRUARY) if "unused" in line] == [
         "unused_advance 2026-01-17..2026-01-31: -1 = -15.00"
+    ]
+
+
+def test_a_fee_that_a_reissue_has_left_out_is_billed_when_it_comes_back(
+    ledger: Ledger, clerk: Clerk
+) -> None:
+    """It was taken away by mistake: the next closing catches up on it."""
+    late = ledger.price("5")
+    added = ledger.subscribe(late)
+    clerk.reissue(clerk.number(FIRST_DAY))
+    ledger.conn.execute(
+        "UPDATE pgbill.subscription_price SET active_period = %s"
+        " WHERE subscription_id = %s",
+        [DateRange(MARCH, None), added],
+    )
+    clerk.reissue(clerk.number(FIRST_DAY))
+    ledger.conn.execute(
+        "UPDATE pgbill.subscription_price SET active_period = %s"
+        " WHERE subscription_id = %s",
+        [DateRange(FIRST_DAY, None), added],
+    )
+
+    ledger.bill(_JANUARY_31)
+
+    fees = [line for line in ledger.entries(FEBRUARY) if line.endswith("= 5.00")]
+    assert fees == [
+        "advance 2026-02-01..2026-02-28: 1 = 5.00",
+        "advance 2026-01-01..2026-01-31: 1 = 5.00",
+    ]
+
+
+def test_a_fee_that_the_next_closing_has_billed_is_not_billed_again(
+    ledger: Ledger, clerk: Clerk
+) -> None:
+    ledger.subscribe(ledger.price("5"))
+    ledger.bill(_JANUARY_31)
+
+    clerk.reissue(clerk.number(FIRST_DAY))
+    clerk.reissue(clerk.number(FEBRUARY))
+
+    assert clerk.documents() == [
+        "NL-000001 189.20 cancelled",
+        "NL-000002 201.10 cancelled",
+        "NLC-000001 -189.20",
+        "NL-000003 189.20",
+        "NLC-000002 -201.10",
+        "NL-000004 201.10",
     ]
 
 
