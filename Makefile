@@ -1,7 +1,7 @@
 # All that a fresh machine needs is Python with pip and venv; each target sets up the rest.
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench bench-memory bench-rating bench-tax clean moved
+.PHONY: help demo test lint format bench bench-memory bench-rating bench-tax bench-numbers clean moved
 
 VENV := .venv
 IN_VENV := $(VENV)/bin/python -m
@@ -14,6 +14,7 @@ help:
 	@echo "make bench    measure, against plain bulk SQL on the same server"
 	@echo "make bench-memory  measure memory, with a million accounts and usage records"
 	@echo "make bench-tax  measure a run that asks a slow tax service"
+	@echo "make bench-numbers  measure runs with numbers, against runs without"
 	@echo "make bench-rating  measure all price models, against so much for each unit"
 	@echo "make clean    remove the environment; the data of pgbill stays"
 
@@ -44,6 +45,9 @@ bench-memory: $(VENV)/dev
 
 bench-tax: $(VENV)/dev
 	@$(IN_VENV) bench.tax
+
+bench-numbers: $(VENV)/dev
+	@$(IN_VENV) bench.numbers
 
 bench-rating: $(VENV)/dev
 	@$(IN_VENV) bench.rating

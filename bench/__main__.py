@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -88,9 +89,18 @@ class Bench:
         self._run(self._template, through="2026-08-31", workers=2)
         self._analyze(self._template)
 
-    def measure_run(self, workers: int) -> float:
-        """Return invoices per second of a run, from a fresh clone."""
+    def measure_run(
+        self, workers: int, *, change: Callable[[str], None] | None = None
+    ) -> float:
+        """Return invoices per second of a run, from a fresh clone.
+
+        Args:
+            workers: How many processes.
+            change: What to do to the clone before, by its DSN.
+        """
         self._create(self._clone, self._template)
+        if change is not None:
+            change(self._dsn(self._clone))
         self._checkpoint()
         seconds = self._run(self._clone, through="2026-09-30", workers=workers)
         return self._accounts / seconds

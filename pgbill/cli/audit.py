@@ -1,6 +1,7 @@
 """`pgbill audit`: look for broken promises."""
 
 import contextlib
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,20 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
+_SERIES = {
+    "seller": "seller",
+    "kind": "kind",
+    "mode": "mode",
+    "prefix": "prefix",
+    "first_number": "begins with",
+    "lowest": "first",
+    "highest": "last",
+    "document_count": "documents",
+    "first_on": "from",
+    "last_on": "until",
+    "findings": "findings",
+}
+
 # The key says who it is; the two numbers are for SQL.
 _FOR_PROGRAMS = {"bucket", "account_id"}
 
@@ -20,7 +35,11 @@ _FOR_PROGRAMS = {"bucket", "account_id"}
 @commands.command()
 def audit(
     view: Annotated[
-        str | None, typer.Argument(help="One audit view. Default: all.")
+        str | None,
+        typer.Argument(
+            help="One audit view, or the word numbers: the series of numbers."
+            " Default: all views."
+        ),
     ] = None,
     *,
     limit: Annotated[
@@ -43,11 +62,16 @@ def audit(
     Example: pgbill audit
 
     Example: pgbill audit p6_usage_billed_twice --limit 100
+
+    Example: pgbill audit numbers
     """
     from pgbill import audit as audits
     from pgbill import config, db, roles, server
 
     dsn = server.dsn(config.load())
+    if view == "numbers":
+        _numbers(dsn, json=json)
+        return
     done: list[Audit] = []
     with contextlib.closing(
         db.connect(dsn, role=roles.READER, application="audit")
@@ -60,6 +84,29 @@ def audit(
         output.as_json(done)
     count = sum(each.finding_count for each in done)
     output.say(f"{_plural(count, 'finding')} in {_plural(len(done), 'audit')}.")
+    if count:
+        raise typer.Exit(FindingsError.exit_code)
+
+
+def _numbers(dsn: str, *, json: bool) -> None:
+    """Show each series of numbers: first, last, how many, and what is wrong."""
+    from pgbill import db, numbering, roles
+
+    with contextlib.closing(
+        db.connect(dsn, role=roles.READER, application="audit numbers")
+    ) as conn:
+        found = numbering.look(conn)
+    rows = [{**asdict(each), "findings": each.findings} for each in found]
+    if json:
+        output.as_json(rows)
+    else:
+        told = [
+            {**row, "findings": "; ".join(each.findings) or "none"}
+            for row, each in zip(rows, found, strict=True)
+        ]
+        output.table(told, _SERIES)
+    count = sum(bool(each.findings) for each in found)
+    output.say(f"{_plural(count, 'finding')} in {len(found)} series.")
     if count:
         raise typer.Exit(FindingsError.exit_code)
 
