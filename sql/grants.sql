@@ -82,5 +82,6 @@ TO pgbill_reader;
 -- What accounting asks for.
 GRANT EXECUTE ON FUNCTION
 pgbill.receivables_at,
-pgbill.entries_of
+pgbill.entries_of,
+pgbill.unbilled_at
 TO pgbill_reader, pgbill_worker;

@@ -126,6 +126,8 @@
 \ir functions/entries_of.sql
 
 -- Triggers, with their functions.
+\ir functions/earned_amount.sql
+\ir functions/unbilled_at.sql
 \ir triggers/create_lease.sql
 \ir triggers/fence.sql
 \ir triggers/freeze.sql

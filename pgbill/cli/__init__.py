@@ -27,6 +27,7 @@ from pgbill.cli import (
     output,
     preview,
     relay,
+    report,
     retention,
     run,
     runs,
@@ -58,6 +59,7 @@ app.add_typer(audit.commands)
 app.add_typer(explain.commands)
 app.add_typer(close.commands)
 app.add_typer(export.commands, name="export")
+app.add_typer(report.commands, name="report")
 invoice.commands.add_typer(correction.commands)
 app.add_typer(invoice.commands, name="invoice")
 app.add_typer(alert.commands, name="alert")
