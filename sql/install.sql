@@ -55,10 +55,12 @@
 -- The lines that hold, which rating looks back at.
 \ir views/billed_line.sql
 
+\ir functions/discount_of.sql
 \ir functions/spent_before.sql
 \ir functions/limited_subscriptions.sql
 \ir functions/discount_used.sql
 \ir functions/discounted.sql
+\ir functions/is_carried_with_tax.sql
 \ir functions/adjusted.sql
 \ir functions/open_periods.sql
 \ir functions/closed_periods.sql
@@ -124,10 +126,10 @@
 \ir functions/analyze_written.sql
 \ir functions/receivables_at.sql
 \ir functions/entries_of.sql
-
--- Triggers, with their functions.
 \ir functions/earned_amount.sql
 \ir functions/unbilled_at.sql
+
+-- Triggers, with their functions.
 \ir triggers/create_lease.sql
 \ir triggers/fence.sql
 \ir triggers/freeze.sql

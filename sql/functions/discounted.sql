@@ -82,7 +82,7 @@ BEGIN
                     ELSE least(
                         v_of_period.amount,
                         v_discount.amount - pgbill.discount_used(
-                            p_account, v_discount.key, v_of_period.number
+                            p_account, v_discount.key, v_of_period.number, p_lines, p_digits
                         )
                     )
                 END,

@@ -106,14 +106,17 @@ BEGIN
     SELECT
         rated.bucket,
         rated.account_id,
-        rated.outcome,
+        CASE
+            WHEN rated.is_too_long THEN 'parked'
+            WHEN rated.problem IS NOT NULL THEN 'failed'
+        END,
         rated.problem,
         ROW(
             rated.period_start,
             rated.period_end,
             rated.usage_seq,
             CASE
-                WHEN rated.outcome IS NULL AND rated.needs_adjusting
+                WHEN rated.problem IS NULL AND rated.needs_adjusting
                     THEN pgbill.adjusted(rated.lines, rated.bucket, rated.account_id, rated.period_end)
                 ELSE rated.lines
             END,
@@ -129,11 +132,7 @@ BEGIN
             min(target.policy_id) AS policy_id,
             bool_or(target.has_carried OR target.has_discounts OR drafted.has_limits)
                 AS needs_adjusting,
-            CASE
-                WHEN bool_or(overdue.is_too_long) THEN 'parked'
-                WHEN count(drafted.problem) + count(tax.problem) > 0 THEN 'failed'
-                WHEN bool_or(drafted.tax_included) <> bool_and(drafted.tax_included) THEN 'failed'
-            END AS outcome,
+            bool_or(overdue.is_too_long) AS is_too_long,
             CASE
                 WHEN bool_or(overdue.is_too_long)
                     THEN format(
@@ -143,6 +142,10 @@ BEGIN
                 WHEN count(drafted.problem) + count(tax.problem) > 0
                     THEN coalesce(min(drafted.problem), min(tax.problem))
                 WHEN bool_or(drafted.tax_included) <> bool_and(drafted.tax_included)
+                    OR bool_or(target.has_carried) AND bool_or(drafted.tax_included)
+                    <> pgbill.is_carried_with_tax(
+                        target.bucket, target.account_id, min(target.period_start)
+                    )
                     THEN 'amounts that include tax and amounts that do not would stand on one invoice'
             END AS problem,
             array_agg(

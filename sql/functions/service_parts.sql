@@ -14,6 +14,7 @@ CREATE OR REPLACE FUNCTION pgbill.service_parts(
     p_model text,
     p_timing text,
     p_active_period daterange,
+    p_billing_interval text,
     -- The price's own interval, where that is longer than the account's; else null.
     p_longer_interval text,
     p_anchor_on date,
@@ -135,32 +136,50 @@ AS $$
     WHERE p_meter_id IS NOT NULL
         AND p_active_period && daterange(p_period_start, p_period_end)
     UNION ALL
-    -- Usage of closed periods that was imported after they were closed: of each period.
+    -- Closed periods of which usage was imported after they were closed: the usage of each, and
+    -- the limits of a subscription, since what is late counts within them.
     SELECT
         5,
-        'late_usage',
+        CASE WHEN p_meter_id IS NULL THEN p_model ELSE 'late_usage' END,
         p_active_period * daterange(closed.period_start, closed.period_end),
-        daterange(closed.period_start, closed.period_end),
-        pgbill.instant_within(
-            lower(p_active_period), closed.zone, closed.period_start, closed.period_end,
-            begun.period_end_at, closed.period_end_at
+        -- The first period may be cut: it is a part of this one.
+        daterange(
+            pgbill.boundary(p_anchor_on, p_billing_interval, ending.number - 1),
+            pgbill.boundary(p_anchor_on, p_billing_interval, ending.number)
         ),
-        pgbill.instant_within(
-            upper(p_active_period), closed.zone, closed.period_start, closed.period_end,
-            begun.period_end_at, closed.period_end_at
-        )
+        CASE
+            WHEN p_meter_id IS NOT NULL
+                THEN pgbill.instant_within(
+                    lower(p_active_period), closed.zone, closed.period_start, closed.period_end,
+                    begun.period_end_at, closed.period_end_at
+                )
+        END,
+        CASE
+            WHEN p_meter_id IS NOT NULL
+                THEN pgbill.instant_within(
+                    upper(p_active_period), closed.zone, closed.period_start, closed.period_end,
+                    begun.period_end_at, closed.period_end_at
+                )
+        END
     FROM pgbill.billing_period AS closed
     INNER JOIN pgbill.billing_period AS begun
         ON
             closed.bucket = begun.bucket
             AND closed.account_id = begun.account_id
             AND closed.period_start = begun.period_end
-    WHERE p_meter_id IS NOT NULL
+    CROSS JOIN LATERAL (
+        SELECT pgbill.boundary_number(p_anchor_on, p_billing_interval, closed.period_end - 1)
+    ) AS ending (number)
+    WHERE (
+            p_meter_id IS NOT NULL
+            OR p_model IN ('minimum', 'maximum') AND p_longer_interval IS NULL
+        )
         AND p_late_from_at IS NOT NULL
         AND closed.bucket = p_bucket
         AND closed.account_id = p_account_id
-        AND closed.period_end_at > p_late_from_at
+        -- A period that is issued again has later ones, which are no business of its.
         AND closed.period_end <= p_period_start
+        AND closed.period_end_at > p_late_from_at
         AND closed.period_start < closed.period_end
         AND p_active_period && daterange(closed.period_start, closed.period_end);
 $$;

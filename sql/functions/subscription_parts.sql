@@ -151,6 +151,7 @@ AS $$
         price.model,
         price.timing,
         subscription_price.active_period,
+        p_billing_interval,
         own.longer_interval,
         p_anchor_on,
         p_first_period_on,

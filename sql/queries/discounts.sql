@@ -204,6 +204,19 @@ problem AS (
     FROM pg_temp.complete_discount
     WHERE complete_discount.active_period IS NULL
     UNION ALL
+    -- What limits take off is told under these names.
+    SELECT
+        complete_discount.line,
+        'key',
+        format(
+            '%s is what pgbill calls a limit: give the discount another key',
+            complete_discount.key
+        )
+    FROM pg_temp.complete_discount
+    WHERE complete_discount.key IN (
+        'minimum', 'maximum', 'subscription_minimum', 'subscription_maximum'
+    )
+    UNION ALL
     SELECT
         repeated.line,
         'key',

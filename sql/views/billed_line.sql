@@ -17,6 +17,7 @@ SELECT
     invoice_line.tax_included_amount,
     invoice_line.discount_amount,
     invoice_line.discounts,
+    invoice_line.rating_input,
     invoice_line.credited_invoice_id,
     invoice_line.credited_line_no
 FROM pgbill.invoice_line
@@ -50,6 +51,7 @@ SELECT
     line.tax_included_amount,
     line.discount_amount,
     line.discounts,
+    line.rating_input,
     line.credited_invoice_id,
     line.credited_line_no
 FROM pgbill.carried_line

@@ -129,6 +129,10 @@ def test_a_file_imported_again_changes_nothing(
             {"percent": "", "amount": "0.001"},
             "amount: 0.001 has more decimals than EUR, which has 2",
         ),
+        (
+            {"key": "maximum"},
+            "key: maximum is what pgbill calls a limit: give the discount another key",
+        ),
         ({"rank": "first"}, "rank: 'first' is not a whole number from 0 to 1000"),
         (
             {"ends_on": "2026-01-01"},

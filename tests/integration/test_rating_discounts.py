@@ -18,7 +18,7 @@ from tests.shop import FEBRUARY, FIRST_DAY, MARCH, amount
 
 pytestmark = pytest.mark.one_server
 
-APRIL = date(2026, 4, 1)
+APRIL, _MAY = date(2026, 4, 1), date(2026, 5, 1)
 _JANUARY_31, _FEBRUARY_28, _MARCH_31 = (
     date(2026, 1, 31), date(2026, 2, 28), date(2026, 3, 31)
 )  # fmt: skip
@@ -139,6 +139,29 @@ def test_an_amount_is_taken_off_once_a_billing_period(ledger: Ledger) -> None:
     ]
     # Of February 10.00 are left, and nothing that they could be taken off: they lapse.
     assert discounts(ledger, MARCH) == ["20.00 - 20.00 thirty = 0.00"]
+
+
+def test_what_is_given_back_of_a_discount_counts_for_the_new_price(
+    ledger: Ledger,
+) -> None:
+    """50.00 less 10.00; from 11 April 100.00, so 20 of 30 days are given back.
+
+    26.67 of the 40.00 with them 6.67 of the discount, which the 66.67 of the rest get.
+    """
+    discount(ledger, "ten", amount="10", ends_on=_MAY)
+    old, new = ledger.price("50", key="old"), ledger.price("100", key="new")
+    subscription = ledger.subscribe(old, starts_on=APRIL)
+    ledger.bill(APRIL)
+
+    ledger.change(subscription, old, date(2026, 4, 11), to=new)
+    ledger.bill(date(2026, 4, 30))
+
+    assert discounts(ledger, APRIL) == ["50.00 - 10.00 ten = 40.00"]
+    given_back = [line for line in ledger.entries(_MAY) if "2026-04-" in line]
+    assert given_back == [
+        "advance 2026-04-11..2026-04-30: 1 = 66.67 - 6.67 ten = 60.00",
+        "unused_advance 2026-04-11..2026-04-30: -1 = -26.67",
+    ]
 
 
 def test_late_usage_gets_what_is_left_of_its_period(ledger: Ledger) -> None:

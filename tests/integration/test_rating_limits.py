@@ -201,8 +201,8 @@ def test_what_is_beyond_the_maximum_of_a_subscription_is_taken_off(
     ledger.bill(_JANUARY_31)
 
     assert january(ledger) == [
-        f"arrears {_JANUARY}: 1 = 40.00 - 20.00 maximum = 20.00",
-        f"usage {_JANUARY}: 80 = 80.00 - 40.00 maximum = 40.00",
+        f"arrears {_JANUARY}: 1 = 40.00 - 20.00 subscription_maximum = 20.00",
+        f"usage {_JANUARY}: 80 = 80.00 - 40.00 subscription_maximum = 40.00",
     ]
 
 
@@ -214,7 +214,9 @@ def test_what_was_billed_in_advance_beyond_the_maximum_stays(ledger: Ledger) -> 
 
     ledger.bill(_JANUARY_31)
 
-    assert january(ledger) == [f"usage {_JANUARY}: 10 = 10.00 - 10.00 maximum = 0.00"]
+    assert january(ledger) == [
+        f"usage {_JANUARY}: 10 = 10.00 - 10.00 subscription_maximum = 0.00"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +226,7 @@ def test_what_was_billed_in_advance_beyond_the_maximum_stays(ledger: Ledger) -> 
         ("30", ["minimum 1 = 20.00 - 2.00 d = 18.00",
                 "usage 30 = 30.00 - 3.00 d = 27.00"]),
         # 100.00 are the most; 10 % are off what is left of it.
-        ("130", ["usage 130 = 130.00 - 30.00 maximum - 10.00 d = 90.00"]),
+        ("130", ["usage 130 = 130.00 - 30.00 subscription_maximum - 10.00 d = 90.00"]),
     ],
 )  # fmt: skip
 def test_limits_come_before_discounts(
@@ -273,3 +275,64 @@ def test_a_minimum_includes_tax_where_its_price_does(ledger: Ledger) -> None:
     assert ledger.totals(FEBRUARY) == (
         amount("84.03"), amount("15.97"), amount("100.00")
     )  # fmt: skip
+
+
+def test_late_usage_counts_within_the_minimum_of_a_subscription(ledger: Ledger) -> None:
+    """30.00, and 70.00 that are missing: of 90.00 that come late 20.00 are billed."""
+    price, meter_id = unit(ledger)
+    ledger.subscribe(price, limit(ledger, "minimum", "100"))
+    ledger.use(meter_id, "30")
+    ledger.bill(_JANUARY_31)
+
+    ledger.use(meter_id, "90")
+    ledger.bill(_FEBRUARY_28)
+
+    assert january(ledger) == [
+        f"minimum {_JANUARY}: 1 = 70.00",
+        f"usage {_JANUARY}: 30 = 30.00",
+    ]
+    assert ledger.entries(MARCH) == [
+        "minimum 2026-02-01..2026-02-28: 1 = 100.00",
+        f"late_usage {_JANUARY}: 90 = 90.00 - 70.00 subscription_minimum = 20.00",
+    ]
+
+
+def test_late_usage_counts_within_the_maximum_of_a_subscription(ledger: Ledger) -> None:
+    """80.00 of at most 100.00: of 50.00 that come late 30.00 are taken off."""
+    price, meter_id = unit(ledger)
+    ledger.subscribe(price, limit(ledger, "maximum", "100"))
+    ledger.use(meter_id, "80")
+    ledger.bill(_JANUARY_31)
+
+    ledger.use(meter_id, "50")
+    ledger.bill(_FEBRUARY_28)
+    ledger.use(meter_id, "7")
+    ledger.bill(date(2026, 3, 31))
+
+    assert ledger.entries(MARCH) == [
+        f"late_usage {_JANUARY}: 50 = 50.00 - 30.00 subscription_maximum = 20.00"
+    ]
+    assert ledger.entries(date(2026, 4, 1)) == [
+        f"late_usage {_JANUARY}: 7 = 7.00 - 7.00 subscription_maximum = 0.00"
+    ]
+
+
+def test_late_usage_of_a_period_that_was_cut_has_a_part_of_the_limit(
+    audited: Connection[Any],
+) -> None:
+    """15 of 31 days of 62.00 are 30.00: 10.00 were billed, so 20.00 were missing."""
+    builders.tax_rate(audited)
+    ledger = Ledger(audited, first_period_on=_THE_17TH, anchor_on=FIRST_DAY)
+    meter_id = builders.meter(ledger.conn)
+    price = ledger.price("1", meter_id=meter_id, terms={"minimum_amount": 62})
+    ledger.subscribe(price, starts_on=_THE_17TH)
+    ledger.use(meter_id, "10", on=date(2026, 1, 20))
+    ledger.bill(_JANUARY_31)
+
+    ledger.use(meter_id, "25", on=date(2026, 1, 21))
+    ledger.bill(_FEBRUARY_28)
+
+    late = [line for line in ledger.entries(MARCH) if line.startswith("late")]
+    assert late == [
+        "late_usage 2026-01-17..2026-01-31: 25 = 25.00 - 20.00 minimum = 5.00"
+    ]

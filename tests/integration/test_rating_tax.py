@@ -210,7 +210,6 @@ def test_amounts_with_and_without_tax_do_not_share_an_invoice(
     assert ledger.problem() == _MIXED
 
 
-@pytest.mark.xfail(reason="only lines that are rated now are compared")
 def test_amounts_that_wait_do_not_share_it_either(audited: Connection[Any]) -> None:
     """10.00 with tax wait from January; since February prices are without it."""
     ledger = open_ledger(audited, minimum_invoice={"EUR": "15"})
