@@ -1,6 +1,6 @@
 -- Closed periods of accounts, as pgbill.open_periods tells open ones: what their invoice is
--- rated from when it is issued again. Account, seller and policies are those of today; what
--- the closing had seen of the usage is what it had seen.
+-- rated from when it is issued again. Account, seller and policies are those of today; the zone,
+-- and what the closing had seen of the usage, are those of then.
 --
 -- A single SELECT without settings: it is inlined into pgbill.rate.
 
@@ -48,7 +48,7 @@ AS $$
         account.bucket,
         account.account_id,
         account.language,
-        account.zone,
+        closed.zone,
         account.country AS buyer_country,
         account.tax_status AS buyer_status,
         account.vat_id AS buyer_vat_id,
