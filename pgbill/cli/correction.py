@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pgbill.cli import output, rows, sheet
+from pgbill.cli import corrected, output
 from pgbill.errors import UsageError
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
     from pgbill.bulk import Outcome
-    from pgbill.correction import Correction, Document, Order, Taking
+    from pgbill.correction import Correction, Order, Taking
     from pgbill.invoice import Header
 
 commands = typer.Typer()
@@ -42,25 +42,6 @@ File = Annotated[
         help="Correct all that a CSV file names: column number, perhaps seller.",
     ),
 ]
-
-_BULK = {
-    "number": "number",
-    "state": "outcome",
-    "credit_note": "credit note",
-    "invoice": "new invoice",
-    "old_amount": "old total",
-    "new_amount": "new total",
-    "difference": "difference",
-    "currency": "currency",
-    "reason": "reason",
-}
-_LINES = {
-    "credited_line_no": "of line",
-    "description": "description",
-    "tax_included_amount": "with tax",
-    "net_amount": "net",
-    "tax_rate": "tax rate",
-}
 
 
 @commands.command()
@@ -252,50 +233,13 @@ def _correct_one(
     if json:
         output.as_json({**_plain(done), "difference_amount": done.difference_amount})
     else:
-        _print(done)
+        corrected.show(done)
 
 
 def _plain(done: "Correction") -> dict[str, object]:
     from dataclasses import asdict
 
     return asdict(done)
-
-
-def _print(done: "Correction") -> None:
-    would = "would be" if done.is_dry_run else "was"
-    if done.credit_note is None and done.invoice is None:
-        output.say(f"{done.number} {would} cancelled; all of it had been credited.")
-    if done.credit_note is not None:
-        _print_document(done.credit_note, f"{would} issued for {done.number}")
-    if done.invoice is not None:
-        if done.credit_note is not None:
-            output.line("")
-        _print_document(done.invoice, f"{would} issued in place of {done.number}")
-        output.line("")
-        difference = done.difference_amount or Decimal(0)
-        sheet.totals({"difference": difference}, done.invoice.currency)
-
-
-def _print_document(document: "Document", what: str) -> None:
-    kind = document.kind.replace("_", " ")
-    name = f"{kind} {document.number}" if document.number else f"a {kind}"
-    output.line(f"{name} {what}, dated {document.issued_on}:")
-    of_lines = rows.of(document.lines)
-    columns = {
-        name: heading
-        for name, heading in _LINES.items()
-        if any(row[name] is not None for row in of_lines)
-    }
-    output.table(of_lines, columns)
-    totals = {
-        "net": document.net_amount,
-        "tax": document.tax_amount,
-        "gross": document.gross_amount,
-    }
-    if document.prepaid_amount:
-        totals["prepaid credit"] = -document.prepaid_amount
-        totals["payable"] = document.payable_amount
-    sheet.totals(totals, document.currency)
 
 
 def _correct_all(
@@ -318,27 +262,7 @@ def _correct_all(
     if json:
         output.as_json(outcomes)
     else:
-        output.table([_row(each) for each in outcomes], _BULK)
+        corrected.show_all(outcomes)
     states = {each.state for each in outcomes}
     if "refused" in states or "busy" in states:
         raise typer.Exit(1 if "refused" in states else 75)
-
-
-def _row(outcome: "Outcome") -> dict[str, object]:
-    done = outcome.correction
-    row: dict[str, object] = {
-        "number": outcome.number,
-        "state": outcome.state,
-        "reason": outcome.reason,
-    }
-    if done is None:
-        return row
-    note, again = done.credit_note, done.invoice
-    return row | {
-        "credit_note": note.number if note else None,
-        "invoice": again.number if again else None,
-        "old_amount": done.gross_amount,
-        "new_amount": again.gross_amount if again else None,
-        "difference": done.difference_amount,
-        "currency": again.currency if again else note.currency if note else None,
-    }
