@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pgbill.cli import output
 
 if TYPE_CHECKING:
-    from pgbill.dryrun import Forecast
+    from pgbill.forecast import Forecast
 
 _SHOWN = 20
 _TOTALS = {
