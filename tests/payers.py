@@ -66,11 +66,17 @@ def on_account(conn: Connection[Any]) -> str | None:
     return None if found is None else str(found)
 
 
-def credit(conn: Connection[Any], number: str, amount: str | None = None) -> None:
+def credit(
+    conn: Connection[Any],
+    number: str,
+    amount: str | None = None,
+    *,
+    seller: str | None = None,
+) -> None:
     """Credit a part of an invoice, with tax, or all that is left; dated today."""
     correction.credit(
         conn,
-        invoice.header(conn, number),
+        invoice.header(conn, number, seller=seller),
         Order("too much", "ada"),
         amount=None if amount is None else Decimal(amount),
     )

@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -51,6 +52,14 @@ FILES = {
     "minus.csv": USAGE + "u-1,A-1,calls,-1,2026-01-02T00:00:00Z",
     "charges.csv": b"key,account,description,unit_amount,tax_class,service_on\n"
     b"c-1,A-9,Setup,1,standard,2026-01-02",
+    "stray.csv": b"key,reference,amount,paid_on\nk-1,thanks,5,2026-01-02",
+    "no-invoice.csv": b"key,invoice,amount,paid_on\nk-1,NL-9,5,2026-01-02",
+    "zero.csv": b"key,reference,amount,paid_on\nk-1,A-1,0,2026-01-02",
+    "dollar.csv": b"key,reference,amount,currency,paid_on\nk-1,A-1,5,USD,2026-01-02",
+    "old.csv": b"number,account,issued_on,payable_on,gross_amount,open_amount\n"
+    b"O-1,A-1,2025-01-01,2025-02-01,10,11",
+    "ours.csv": b"number,account,issued_on,payable_on,gross_amount,open_amount\n"
+    b"NL-000007,A-1,2025-01-01,2025-02-01,10,10",
     "broken.jsonl": '{"key": "u-1",',
     "broken.toml": "sellers =",
     "unknown.toml": "[colours.red]",
@@ -75,6 +84,13 @@ import usage minus.csv            | :2: quantity: -1 is below zero, and names no
 import charges charges.csv        | :2: account: there is no account A-9
 import discounts charges.csv      | :1: there is no column 'unit_amount'
 import prepaid charges.csv        | :1: there is no column 'unit_amount'
+import payments stray.csv         | :2: reference: thanks is no account and holds no
+import payments no-invoice.csv    | :2: invoice: there is no invoice NL-9
+import payments zero.csv          | :2: amount: a payment of 0 is none
+import payments dollar.csv        | :2: currency: it is in USD, what it pays is in EUR
+import payments charges.csv       | :1: there is no column 'account'
+import invoices old.csv           | :2: open_amount: 11 is not between 0 and the gross
+import invoices ours.csv          | :2: number: NL-000007 is a number of the series NL-
 import usage broken.jsonl         | :1: it is not valid JSON
 import usage -                    | - is empty.
 catalog apply absent.toml         | cannot read absent.toml: No such file or directory.
@@ -104,6 +120,17 @@ draft approve                     | name drafts or --run.
 outbox release --run 9            | there is no run 9.
 explain A-9                       | there is no account A-9.
 explain A-1 2024-01               | account A-1 has no billing period 2024-01.
+run --issue-on 2025-12-31         | --issue-on 2025-12-31 lies in a closed month: the
+close 2025                        | '2025' is not a month such as 2026-10.
+close 2199-01                     | 2199-01 is not over yet.
+export journal                    | name either --through DATE or --export NUMBER.
+export journal --export 7         | there is no export 7.
+export journal --through 2026-02-30 | '2026-02-30' is not a date such as 2026-10-31.
+export journal --through 2026-02-01 --seller x | there is no seller x.
+export journal --through 2026-02-01 --format pdf | 'pdf' is not one of
+export receivables --seller x     | there is no seller x.
+export receivables --as-of today  | 'today' is not a date such as 2026-10-31.
+report unbilled                   | Missing option '--as-of'.
 audit p0_none                     | there is no audit p0_none.
 invoice show NL-9                 | there is no invoice NL-9.
 retention drop --before 2026      | '2026' is not a month such as 2026-01.
@@ -154,6 +181,9 @@ def _open_shop(conn: Connection[Any]) -> None:
     builders.price(conn, shop.seller_id, key="yen", currency="JPY")
     calls = builders.meter(conn, "calls")
     builders.usage(conn, account, calls, "1", key="known")
+    builders.insert(
+        conn, "closed_month", "month_on", month_on=date(2025, 12, 1), closed_by="ada"
+    )
 
 
 @pytest.fixture
@@ -224,6 +254,13 @@ import usage many.csv
 import charges charges.csv
 import discounts charges.csv
 import prepaid charges.csv
+import payments stray.csv
+import invoices old.csv
+export receivables
+export journal --through 2026-01-31
+export list
+report unbilled --as-of 2026-01-31
+close 2026-01
 retention drop --before 2026-01
 run
 runs retry --reason x
