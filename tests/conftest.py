@@ -32,7 +32,7 @@ _HOME = "PGBILL_TEST_HOME"
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of the session, open to the user that root's servers run as."""
     config.addinivalue_line(
-        "markers", "one_server: arithmetic, which no version of PostgreSQL changes"
+        "markers", "one_server: about what no version of PostgreSQL changes"
     )
     # Settings of whoever runs the tests are not part of them.
     for name in [name for name in os.environ if name.startswith("PGBILL_")]:

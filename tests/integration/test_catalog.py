@@ -23,6 +23,8 @@ from tests.catalogs import (
 from tests.inputs import rows
 from tests.shop import findings, value, values
 
+pytestmark = pytest.mark.one_server
+
 
 def test_a_catalog_is_brought_about(conn: Connection[Any], tmp_path: Path) -> None:
     changes = apply(conn, tmp_path)

@@ -12,6 +12,8 @@ from pgbill.errors import InputError
 from tests import builders
 from tests.catalogs import apply, declaration, refused
 
+pytestmark = pytest.mark.one_server
+
 
 @pytest.mark.parametrize(
     ("path", "becomes", "told"),

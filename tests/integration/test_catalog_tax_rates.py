@@ -4,10 +4,13 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from psycopg import Connection
 
 from tests.catalogs import DECLARED, Table, apply, refused
 from tests.shop import value
+
+pytestmark = pytest.mark.one_server
 
 
 def rate(begins_on: date, ends_on: date | None, percent: str = "20") -> Table:

@@ -16,6 +16,8 @@ from tests.builders import Account
 from tests.inputs import Row, write_csv
 from tests.shop import Shop, findings, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 ENDS = {month: date(2026, month, 28) for month in range(1, 6)} | {1: date(2026, 1, 31)}
 """Through this day the month is closed, and no later one."""
 

@@ -21,6 +21,8 @@ from tests.actors import (
 )
 from tests.shop import Shop, findings, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 MARCH = date(2026, 3, 1)
 LAST_OF_MARCH, FIRST_OF_APRIL = date(2026, 3, 31), date(2026, 4, 1)
 

@@ -16,6 +16,8 @@ from tests.documents import plain
 from tests.ledger import Ledger
 from tests.shop import FEBRUARY, FIRST_DAY, MARCH, findings, lease_row, value, values
 
+pytestmark = pytest.mark.one_server
+
 _JANUARY_31 = date(2026, 1, 31)
 _NOTHING = (Decimal(0), Decimal(0), Decimal(0))
 

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import Connection
@@ -23,6 +24,8 @@ from tests import builders, shop
 from tests.actors import POLICY, Actor, Threads, connect, on_duty, wait_for
 from tests.builders import Account, Price
 from tests.clerk import Clerk
+
+pytestmark = pytest.mark.one_server
 
 _ROUNDS = settings(
     max_examples=15,

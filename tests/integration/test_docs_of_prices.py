@@ -16,6 +16,8 @@ from tests.actors import bill_all
 from tests.builders import Account, Price
 from tests.shop import findings, value, values
 
+pytestmark = pytest.mark.one_server
+
 TEXT = (Path(__file__).parents[2] / "docs" / "prices.md").read_text(encoding="utf-8")
 CATALOG = "\n".join(re.findall(r"^```toml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE))
 FIGURES = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \| ([0-9. +]+) \|$", TEXT, re.MULTILINE)

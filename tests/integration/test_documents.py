@@ -18,6 +18,8 @@ from tests.builders import Account
 from tests.documents import plain
 from tests.shop import FEBRUARY, Shop, value
 
+pytestmark = pytest.mark.one_server
+
 _READ_ONLY = settings(
     max_examples=80,
     deadline=None,

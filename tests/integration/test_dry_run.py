@@ -25,6 +25,8 @@ from tests.actors import Actor
 from tests.builders import Account
 from tests.shop import Shop, findings, lease_row, run_sql, value, values
 
+pytestmark = pytest.mark.one_server
+
 OF_JANUARY = "2025-12-31"
 OF_FEBRUARY = "2026-01-31"
 OF_MARCH = "2026-02-28"

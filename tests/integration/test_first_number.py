@@ -11,6 +11,8 @@ from tests.actors import bill_all
 from tests.catalogs import Table, apply, declaration, refused, sentences
 from tests.shop import findings, run_sql, value, values
 
+pytestmark = pytest.mark.one_server
+
 _SERIES = ("sellers", "northlight", "number_series")
 
 

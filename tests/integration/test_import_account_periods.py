@@ -28,6 +28,8 @@ from tests.shop import (
     values,
 )
 
+pytestmark = pytest.mark.one_server
+
 ACCOUNT: Row = {
     "key": "a-1",
     "seller": "northlight",

@@ -14,6 +14,8 @@ from tests.actors import Actor, bill_all
 from tests.inputs import Row, refusals, rows, write_csv, write_jsonl
 from tests.shop import Shop, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 ACCOUNT: Row = {
     "key": "a-1",
     "seller": "northlight",

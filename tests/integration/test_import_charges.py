@@ -15,6 +15,8 @@ from tests.actors import Actor, Threads, connect, wait_for, wait_until_blocked
 from tests.inputs import Row, refusals, rows, write_csv, write_jsonl
 from tests.shop import Shop, findings, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 SETUP: Row = {
     "key": "c-1",
     "account": "a-1",

@@ -15,6 +15,8 @@ from tests.builders import Account
 from tests.inputs import Row, refusals, rows, write_csv
 from tests.shop import FIRST_DAY, findings, lease_row, values
 
+pytestmark = pytest.mark.one_server
+
 LAUNCH: Row = {
     "key": "d-1",
     "account": "a-1",

@@ -13,6 +13,8 @@ from tests.inputs import Row, refusals, rows, write_csv
 from tests.payers import on_account, owing, pay, states
 from tests.shop import Shop, findings, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 OLD: Row = {
     "number": "2025/0042",
     "account": "a-1",

@@ -12,6 +12,8 @@ from tests.inputs import Row, refusals, rows
 from tests.payers import bill, on_account, owing, pay, states
 from tests.shop import Shop, findings, value, values
 
+pytestmark = pytest.mark.one_server
+
 ONE, TWO = "NL-000001", "NL-000002"
 
 

@@ -12,6 +12,8 @@ from tests import builders
 from tests.inputs import Row, refusals, rows, write_csv
 from tests.shop import findings, value
 
+pytestmark = pytest.mark.one_server
+
 PACK: Row = {
     "key": "p-1",
     "account": "a-1",

@@ -21,6 +21,8 @@ from tests.builders import Account
 from tests.inputs import Row, refusals, rows, write_csv
 from tests.shop import FEBRUARY, MARCH, findings, lease_row, values
 
+pytestmark = pytest.mark.one_server
+
 SEATS: Row = {
     "subscription": "s-1",
     "account": "a-1",

@@ -15,6 +15,8 @@ from tests.builders import Account
 from tests.inputs import Row, refusals, rows, write_csv, write_jsonl
 from tests.shop import FEBRUARY, MARCH, findings, lease_row, value, values
 
+pytestmark = pytest.mark.one_server
+
 FEE: Row = {
     "subscription": "s-1",
     "account": "a-1",

@@ -26,6 +26,8 @@ from tests.integration.test_closed_month import dated
 from tests.payers import credit
 from tests.shop import Shop, findings, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 JANUARY, FEBRUARY = date(2026, 1, 31), date(2026, 2, 28)
 SETTINGS = Settings()
 

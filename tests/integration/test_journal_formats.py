@@ -18,6 +18,8 @@ from tests.integration.test_journal import content, export
 from tests.payers import credit
 from tests.shop import Shop, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 JANUARY, FEBRUARY, DECEMBER = (
     date(2026, 1, 31),
     date(2026, 2, 28),

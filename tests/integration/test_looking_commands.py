@@ -17,6 +17,8 @@ from pgbill.cli import app
 from tests import actors, builders, world
 from tests.shop import FEBRUARY, Shop, run_sql, values
 
+pytestmark = pytest.mark.one_server
+
 
 @pytest.fixture
 def busy_dsn(dsn: str) -> str:

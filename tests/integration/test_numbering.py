@@ -13,6 +13,8 @@ from tests.payers import credit
 from tests.shop import Shop, run_sql
 from tests.world import lawless
 
+pytestmark = pytest.mark.one_server
+
 _JUNE, _JULY = date(2026, 6, 1), date(2026, 7, 1)
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -32,6 +33,8 @@ from tests.actors import Threads, bill_all, connect, wait_for
 from tests.inputs import Row, write_csv
 from tests.payers import credit
 from tests.shop import Shop, findings
+
+pytestmark = pytest.mark.one_server
 
 _SETTINGS = settings(
     max_examples=12,

@@ -13,6 +13,8 @@ from tests.catalogs import DECLARED, Table, apply, declaration, refused, sentenc
 from tests.inputs import rows
 from tests.shop import value
 
+pytestmark = pytest.mark.one_server
+
 DEFAULT: Table = {
     "line_rounding": "half_up",
     "tax_rounding_scope": "rate",

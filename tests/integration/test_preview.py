@@ -24,6 +24,8 @@ from tests import actors, builders
 from tests.builders import Account
 from tests.shop import FEBRUARY, Shop, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 TODAY = datetime.now(UTC).date()
 AS_ISSUED = {
     *("kind", "description", "quantity", "unit_amount", "net_amount"),

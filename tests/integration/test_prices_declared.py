@@ -14,6 +14,8 @@ from tests.catalogs import Table, apply, declaration, refused, sentences
 from tests.inputs import rows
 from tests.shop import value
 
+pytestmark = pytest.mark.one_server
+
 BEGIN = date(2026, 1, 1)
 OPEN = [{"up_to": "10", "amount": "2"}, {"amount": "1.5", "flat": "3"}]
 STEPS = [{"up_to": "10", "flat": "5"}, {"up_to": "20", "flat": "9"}]

@@ -17,6 +17,8 @@ from tests.integration.test_prices_declared import (
     catalog_of,
 )
 
+pytestmark = pytest.mark.one_server
+
 
 def upto(*ends: str | None) -> Table:
     """Return tiers that end there."""

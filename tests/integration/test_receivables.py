@@ -16,6 +16,8 @@ from tests.integration.test_closed_month import dated
 from tests.payers import credit, pay
 from tests.shop import Shop, findings
 
+pytestmark = pytest.mark.one_server
+
 OCTOBER = date(2026, 10, 15)
 
 

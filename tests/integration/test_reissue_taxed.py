@@ -20,6 +20,8 @@ from tests.shifts import job, run_shift
 from tests.shop import FIRST_DAY, Shop, findings, lease_row, value, values
 from tests.taxes import always, asks
 
+pytestmark = pytest.mark.one_server
+
 
 @pytest.fixture
 def service() -> Iterator[TaxServer]:

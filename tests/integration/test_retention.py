@@ -29,6 +29,8 @@ from tests.builders import Account
 from tests.inputs import refusals, rows, write_csv
 from tests.shop import Shop, findings, run_sql, value, values
 
+pytestmark = pytest.mark.one_server
+
 JANUARY, FEBRUARY, MARCH, APRIL = (date(2026, month, 1) for month in range(1, 5))
 THROUGH_JANUARY, THROUGH_FEBRUARY = date(2026, 1, 31), date(2026, 2, 28)
 

@@ -30,6 +30,8 @@ from tests.shop import (
     values,
 )
 
+pytestmark = pytest.mark.one_server
+
 OF_JANUARY = "2025-12-31"
 OF_FEBRUARY = "2026-01-31"
 

@@ -20,6 +20,8 @@ from pgbill.lease import Patience, Release, Scope
 from tests.actors import POLICY, Actor, bill_all, on_duty
 from tests.shop import FIRST_DAY, Shop, books, findings, lease_row, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 WHO = "ann@example.com"
 _QUICK = Patience(retry_after=60, retry_wait=300)
 

@@ -12,6 +12,8 @@ from tests import world
 from tests.actors import bill_all
 from tests.shop import Shop, run_sql
 
+pytestmark = pytest.mark.one_server
+
 
 @pytest.fixture
 def built(conn: Connection[Any]) -> world.World:

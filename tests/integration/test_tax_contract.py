@@ -15,6 +15,8 @@ from tests.shifts import job, run_shift
 from tests.shop import Shop, findings
 from tests.taxes import asks
 
+pytestmark = pytest.mark.one_server
+
 CONTRACT = Path(__file__).parents[2] / "docs" / "tax-service.openapi.yaml"
 
 _KINDS: dict[str, type | tuple[type, ...]] = {

@@ -32,6 +32,8 @@ from tests.shifts import add, job, run_shift
 from tests.shop import FIRST_DAY, Shop, findings, value, values
 from tests.taxes import always, asks, at_first, dead_after, takes
 
+pytestmark = pytest.mark.one_server
+
 
 @pytest.fixture
 def service() -> Iterator[TaxServer]:

@@ -15,6 +15,8 @@ from tests.integration.test_closed_month import dated
 from tests.payers import credit
 from tests.shop import run_sql
 
+pytestmark = pytest.mark.one_server
+
 FIRST, MIDDLE = date(2026, 1, 1), date(2026, 1, 15)
 LAST, FEBRUARY = date(2026, 1, 31), date(2026, 2, 1)
 

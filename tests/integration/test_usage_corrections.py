@@ -14,6 +14,8 @@ from tests.actors import Threads, connect, wait_for, wait_until_blocked
 from tests.inputs import Row, refusals, rows, write_csv, write_jsonl
 from tests.shop import findings, value, values
 
+pytestmark = pytest.mark.one_server
+
 RECORD: Row = {
     "key": "u-1",
     "account": "a-1",
