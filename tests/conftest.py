@@ -138,13 +138,6 @@ def conn(shared_dsn: str) -> Iterator[Connection[Any]]:
         conn.rollback()
 
 
-@pytest.fixture
-def audited(conn: Connection[Any]) -> Iterator[Connection[Any]]:
-    """Return `conn`, and ask every audit view after the test."""
-    yield conn
-    assert shop.findings(conn) == {}
-
-
 @pytest.fixture(scope="session")
 def kept_conn(server: DatabaseServer, template: str) -> Iterator[Connection[Any]]:
     """Return a connection to a database of its own; `warm` takes turns on it."""
@@ -169,6 +162,13 @@ def warm(kept_conn: Connection[Any]) -> Iterator[Connection[Any]]:
     """Return a connection as `conn` does, whose plans have been made already."""
     yield kept_conn
     kept_conn.rollback()
+
+
+@pytest.fixture
+def audited(warm: Connection[Any]) -> Iterator[Connection[Any]]:
+    """Return `warm`, and ask every audit view after the test."""
+    yield warm
+    assert shop.findings(warm) == {}
 
 
 def _name(what: str) -> str:
