@@ -96,7 +96,8 @@ class _Text:
 
 @dataclass(frozen=True, slots=True)
 class _IssueDate:
-    issued_on: str | None
+    issued_on: date | None
+    seller_key: str | None
     allowed_until: date
 
 
@@ -130,8 +131,8 @@ def run(
     service = tax_service(settings)
     with _connected(dsn) as conn:
         schema.require_current(conn)
-        check_issue_date(conn, settings, request)
         account = find_account(conn, request.account_key)
+        check_issue_date(conn, settings, request, account)
         due = count_due(conn, Scope(0, request.through_on, account))
         if due.due_count == 0 and not _is_open(conn, settings, request):
             return Summary(
@@ -196,9 +197,14 @@ def _analyze(dsn: str) -> None:
 
 
 def check_issue_date(
-    conn: Connection[Any], settings: Settings, request: Request
+    conn: Connection[Any],
+    settings: Settings,
+    request: Request,
+    account: Account | None,
 ) -> None:
-    """Refuse a date before the last of a series, or far ahead.
+    """Refuse a date far ahead, or before the last of a series that the run draws from.
+
+    Those are the series of the account's seller, else of sellers with something due.
 
     Raises:
         UsageError: It is one.
@@ -212,6 +218,9 @@ def check_issue_date(
         _IssueDate,
         mode=settings.mode,
         days_ahead=_ISSUE_DAYS_AHEAD,
+        through_on=request.through_on,
+        bucket=account and account[0],
+        account_id=account and account[1],
     )
     if latest and request.issue_on > latest.allowed_until:
         raise UsageError(
@@ -219,10 +228,10 @@ def check_issue_date(
             " now.",
             hint="The series could never be dated earlier again: check the year.",
         )
-    if latest and latest.issued_on and latest.issued_on > request.issue_on.isoformat():
+    if latest and latest.issued_on and latest.issued_on > request.issue_on:
         raise UsageError(
-            f"--issue-on {request.issue_on} is before the last invoice, which was"
-            f" issued on {latest.issued_on}.",
+            f"--issue-on {request.issue_on} is before the last invoice of seller"
+            f" {latest.seller_key}, which was issued on {latest.issued_on}.",
             hint="The dates of a series never go back: take that date or a later one.",
         )
 

@@ -53,8 +53,8 @@ def dry_run(
 
     with contextlib.closing(connect()) as conn, _opened(csv_file) as file:
         schema.require_current(conn)
-        billing.check_issue_date(conn, settings, request)
         account = billing.find_account(conn, request.account_key)
+        billing.check_issue_date(conn, settings, request, account)
         scope = Scope(_RUN_ID, request.through_on, account)
         due = billing.count_due(conn, scope)
         report = Report(moved_percent, file)

@@ -337,3 +337,47 @@ def test_a_success_at_a_later_attempt_is_no_failure_of_the_run(
 
     assert failed == "1"
     assert value(conn, "SELECT pgbill.run_summary(1)->>'failed'") == "0"
+
+
+def test_the_dates_of_a_seller_do_not_bind_another(
+    dsn: str, owner: Connection[Any]
+) -> None:
+    """Tokyo is a day ahead; that concerns only who is billed by the seller there."""
+    tokyo = Shop.open(owner, key="tokyo", zone="Asia/Tokyo")
+    tokyo.account(owner, key="T-1")
+    first = ("run", "--through", "2025-12-31", "--issue-on")
+    call(dsn, *first, "2026-03-10")
+    Shop.open(owner, key="berlin").account(owner, key="B-1")
+
+    refused = call(
+        dsn,
+        "run",
+        "--account",
+        "T-1",
+        "--through",
+        "2026-01-31",
+        *first[-1:],
+        "2026-03-09",
+    )
+    one = call(dsn, *first, "2026-03-09", "--account", "B-1")
+    rest = call(dsn, "run", "--through", "2026-01-31", *first[-1:], "2026-03-09")
+
+    assert refused.exit_code == 2
+    assert "the last invoice of seller tokyo, which" in refused.stderr
+    assert one.exit_code == 0, one.stderr
+    # Now January is due for both, and T-1 is of Tokyo.
+    assert rest.exit_code == 2
+
+
+def test_a_seller_with_nothing_due_does_not_bind_a_run(
+    dsn: str, owner: Connection[Any]
+) -> None:
+    Shop.open(owner, key="tokyo", zone="Asia/Tokyo").account(owner)
+    first = ("run", "--through", "2025-12-31", "--issue-on")
+    call(dsn, *first, "2026-03-10")
+    Shop.open(owner, key="berlin").account(owner)
+
+    done = call(dsn, *first, "2026-03-09")
+
+    assert done.exit_code == 0, done.stderr
+    assert value(owner, "SELECT count(*) FROM pgbill.invoice") == 2
