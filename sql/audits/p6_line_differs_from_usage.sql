@@ -30,7 +30,8 @@ told AS (
         price.group_by,
         meter.aggregation,
         meter.unique_dimension,
-        meter.quantity_digits,
+        coalesce(meter.quantity_digits, CASE meter.aggregation WHEN 'time_weighted' THEN 12 END)
+            AS quantity_digits,
         meter.quantity_rounding,
         meter.aggregation = 'sum'
         AND price.group_by IS NULL

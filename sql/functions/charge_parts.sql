@@ -54,7 +54,7 @@ PARALLEL SAFE
 ROWS 1
 AS $$
     SELECT
-        7,
+        8,
         'charge',
         NULL::bigint,
         NULL::text,

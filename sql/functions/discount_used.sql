@@ -46,11 +46,8 @@ AS $$
     FROM discounted
     LEFT JOIN LATERAL (
         SELECT
-            sum(pgbill.rounded(
-                discounted.amount * coalesce((unused.rating_input ->> 'part')::numeric, 1),
-                coalesce((unused.rating_input ->> 'whole')::numeric, 1),
-                p_digits,
-                'half_up'
+            sum(-pgbill.price(
+                unused.rating_input || jsonb_build_object('unit_amount', discounted.amount)
             )) AS amount
         FROM unused
         WHERE discounted.amount <> 0

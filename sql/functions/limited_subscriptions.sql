@@ -1,8 +1,8 @@
 -- The least and the most that a subscription is billed for a period, by prices of the models
--- minimum and maximum. What counts is what is billed for service that begins in the period,
--- on this invoice or on earlier ones, within the limits of prices and before discounts; what
--- the limits did before is taken into account, so that late usage costs what it would have
--- cost in time.
+-- minimum and maximum. What counts is what is billed for service that begins in the billing
+-- period, also before a limit that begins within it; on this invoice or on earlier ones,
+-- within the limits of prices and before discounts. What the limits did before is taken into
+-- account, so that late usage costs what it would have cost in time.
 
 CREATE OR REPLACE FUNCTION pgbill.limited_subscriptions(
     p_lines pgbill.invoice_line[],
@@ -22,6 +22,7 @@ DECLARE
     v_line pgbill.invoice_line;
     v_before record;
     v_now record;
+    v_period daterange;
     v_amount numeric;
     v_change numeric;
 BEGIN
@@ -33,9 +34,10 @@ BEGIN
         ORDER BY line.kind, line.ordinality
     LOOP
         v_line := v_lines[v_limit.place];
+        v_period := v_line.rating_input ->> 'period';
         v_amount := coalesce(v_line.tax_included_amount, v_line.net_amount);
         v_before := pgbill.spent_before(
-            p_bucket, p_account_id, v_line.subscription_id, v_line.service_period
+            p_bucket, p_account_id, v_line.subscription_id, v_period
         );
 
         SELECT
@@ -50,7 +52,7 @@ BEGIN
         WHERE line.subscription_id = v_line.subscription_id
             AND line.kind <> 'maximum'
             AND (line.kind <> 'minimum' OR line.rating_input ? 'reached')
-            AND lower(line.service_period) <@ v_line.service_period;
+            AND lower(line.service_period) <@ v_period;
 
         IF v_line.kind = 'minimum' THEN
             v_change := greatest(v_amount - v_before.spent - v_now.spent, 0) - v_before.added;

@@ -75,7 +75,7 @@ AS $$
     UNION ALL
     -- In arrears, and what a subscription is to bring at least or at most.
     SELECT
-        3,
+        CASE WHEN p_model IN ('minimum', 'maximum') THEN 6 ELSE 3 END,
         CASE WHEN p_model IN ('minimum', 'maximum') THEN p_model ELSE 'arrears' END,
         p_active_period * daterange(p_period_start, p_period_end),
         p_ending,
@@ -88,7 +88,11 @@ AS $$
     UNION ALL
     -- Periods longer than the account's: at the boundary where they begin, or end.
     SELECT
-        CASE WHEN p_timing = 'advance' THEN 1 ELSE 3 END,
+        CASE
+            WHEN p_timing = 'advance' THEN 1
+            WHEN p_model IN ('minimum', 'maximum') THEN 6
+            ELSE 3
+        END,
         CASE
             WHEN p_timing = 'advance' THEN 'advance'
             WHEN p_model IN ('minimum', 'maximum') THEN p_model
@@ -139,7 +143,7 @@ AS $$
     -- Closed periods of which usage was imported after they were closed: the usage of each, and
     -- the limits of a subscription, since what is late counts within them.
     SELECT
-        5,
+        CASE WHEN p_meter_id IS NULL THEN 6 ELSE 5 END,
         CASE WHEN p_meter_id IS NULL THEN p_model ELSE 'late_usage' END,
         p_active_period * daterange(closed.period_start, closed.period_end),
         -- The first period may be cut: it is a part of this one.

@@ -225,7 +225,8 @@ AS $$
         version.minimum_amount IS NOT NULL OR version.maximum_amount IS NOT NULL,
         meter.aggregation,
         meter.unique_dimension,
-        meter.quantity_digits,
+        -- An average seldom ends: twelve decimals of it are priced, and shown.
+        coalesce(meter.quantity_digits, CASE meter.aggregation WHEN 'time_weighted' THEN 12 END),
         meter.quantity_rounding,
         version.unit_amount,
         version.fixed_amount,
@@ -350,7 +351,11 @@ AS $$
                         'maximum_amount', version.maximum_amount,
                         CASE WHEN part.from_at IS NULL THEN 'part' ELSE 'spend_part' END, share.part,
                         CASE WHEN part.from_at IS NULL THEN 'whole' ELSE 'spend_whole' END, share.whole,
-                        'after_part', share.after_part
+                        'after_part', share.after_part,
+                        -- What a limit counts is service that begins in this period.
+                        'period', CASE
+                            WHEN part.kind IN ('minimum', 'maximum') THEN part.whole_period
+                        END
                     ) || coalesce(measured.terms, '{}')
                 )
             END AS rating_input

@@ -56,7 +56,7 @@ PARALLEL SAFE
 ROWS 1
 AS $$
     SELECT
-        6,
+        7,
         'unused_advance',
         subscription.subscription_id,
         subscription.key,
@@ -107,16 +107,24 @@ AS $$
             pgbill.boundary_number(p_anchor_on, p_billing_interval, p_period_start)
         )
     ) AS unused
-    CROSS JOIN LATERAL pgbill.share(
-        unused.unused_period, p_anchor_on,
-        coalesce(price.billing_interval, p_billing_interval), p_proration,
-        p_zone
+    -- What was used goes before it: what is kept and what is given back sum to the fee.
+    CROSS JOIN LATERAL pgbill.share_after(
+        lower(unused.service_period), unused.unused_period, p_anchor_on,
+        coalesce(price.billing_interval, p_billing_interval), p_proration, p_zone
     ) AS given_back
     CROSS JOIN LATERAL pgbill.share(
         unused.service_period, p_anchor_on,
-        coalesce(price.billing_interval, p_billing_interval), p_proration,
-        p_zone
+        coalesce(price.billing_interval, p_billing_interval), p_proration, p_zone
     ) AS billed
+    CROSS JOIN LATERAL (
+        SELECT
+            coalesce(given_back.after_part, 0) * billed.whole AS after_part,
+            given_back.part * billed.whole AS part,
+            given_back.whole * billed.part AS whole
+    ) AS fraction
+    CROSS JOIN LATERAL (
+        SELECT gcd(gcd(fraction.after_part, fraction.part), fraction.whole) AS divisor
+    ) AS common
     CROSS JOIN LATERAL (
         SELECT
             pgbill.price(told.rating_input) AS amount,
@@ -127,8 +135,9 @@ AS $$
                     'model', 'unused_advance',
                     'quantity', -1,
                     'unit_amount', unused.amount,
-                    'part', given_back.part * billed.whole,
-                    'whole', given_back.whole * billed.part,
+                    'after_part', nullif(div(fraction.after_part, common.divisor), 0),
+                    'part', div(fraction.part, common.divisor),
+                    'whole', div(fraction.whole, common.divisor),
                     'digits', p_digits,
                     'rounding', nullif(p_rounding, 'half_up')
                 )) AS rating_input
@@ -137,7 +146,9 @@ AS $$
     WHERE price.timing = 'advance'
         AND subscription_price.bucket = p_bucket
         AND subscription_price.account_id = p_account_id
-        AND upper(subscription_price.active_period) BETWEEN p_period_start AND p_through_on;
+        AND upper(subscription_price.active_period) BETWEEN p_period_start AND p_through_on
+        -- By days of 30 all of it may be used up before its end.
+        AND credit.amount <> 0;
 $$;
 
 COMMENT ON FUNCTION pgbill.unused_parts IS

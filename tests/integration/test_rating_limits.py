@@ -132,8 +132,8 @@ def test_an_advance_fee_counts_for_the_minimum_of_its_period(ledger: Ledger) -> 
     assert ledger.entries(FIRST_DAY) == [f"advance {_JANUARY}: 1 = 40.00"]
     assert ledger.entries(FEBRUARY) == [
         "advance 2026-02-01..2026-02-28: 1 = 40.00",
-        f"minimum {_JANUARY}: 1 = 30.00",
         f"usage {_JANUARY}: 30 = 30.00",
+        f"minimum {_JANUARY}: 1 = 30.00",
     ]
     assert ledger.entries(MARCH) == [
         "advance 2026-03-01..2026-03-31: 1 = 40.00",
@@ -150,6 +150,27 @@ def test_a_minimum_that_is_reached_has_no_line(ledger: Ledger, used: str) -> Non
     ledger.bill(_JANUARY_31)
 
     assert january(ledger) == [f"usage {_JANUARY}: {used} = {used}.00"]
+
+
+def test_what_began_before_a_limit_counts_within_its_period(ledger: Ledger) -> None:
+    """From the 17th at least 15/31 of 62.00: 9.00 of a fee, 5.00 of usage, 16.00."""
+    price, meter_id = unit(ledger)
+    minimum = limit(ledger, "minimum", "62")
+    subscription = ledger.subscribe(
+        ledger.price("9", key="fee", timing="arrears"), price
+    )
+    builders.segment(
+        ledger.conn, ledger.account, subscription, minimum, starts_on=_THE_17TH
+    )
+    ledger.use(meter_id, "5", on=date(2026, 1, 3))
+
+    ledger.bill(_JANUARY_31)
+
+    assert january(ledger) == [
+        f"arrears {_JANUARY}: 1 = 9.00",
+        f"usage {_JANUARY}: 5 = 5.00",
+        "minimum 2026-01-17..2026-01-31: 1 = 16.00",
+    ]
 
 
 def test_only_its_own_subscription_counts(ledger: Ledger) -> None:
@@ -177,8 +198,8 @@ def test_a_subscription_that_begins_late_has_a_part_of_the_minimum(
     ledger.bill(_JANUARY_31)
 
     assert january(ledger) == [
-        "minimum 2026-01-17..2026-01-31: 1 = 15.00",
         "arrears 2026-01-17..2026-01-31: 1 = 15.00",
+        "minimum 2026-01-17..2026-01-31: 1 = 15.00",
     ]
 
 
@@ -223,8 +244,8 @@ def test_what_was_billed_in_advance_beyond_the_maximum_stays(ledger: Ledger) -> 
     ("used", "lines"),
     [
         # 20.00 are missing to 50.00; 10 % are off both.
-        ("30", ["minimum 1 = 20.00 - 2.00 d = 18.00",
-                "usage 30 = 30.00 - 3.00 d = 27.00"]),
+        ("30", ["usage 30 = 30.00 - 3.00 d = 27.00",
+                "minimum 1 = 20.00 - 2.00 d = 18.00"]),
         # 100.00 are the most; 10 % are off what is left of it.
         ("130", ["usage 130 = 130.00 - 30.00 subscription_maximum - 10.00 d = 90.00"]),
     ],
@@ -288,12 +309,12 @@ def test_late_usage_counts_within_the_minimum_of_a_subscription(ledger: Ledger) 
     ledger.bill(_FEBRUARY_28)
 
     assert january(ledger) == [
-        f"minimum {_JANUARY}: 1 = 70.00",
         f"usage {_JANUARY}: 30 = 30.00",
+        f"minimum {_JANUARY}: 1 = 70.00",
     ]
     assert ledger.entries(MARCH) == [
-        "minimum 2026-02-01..2026-02-28: 1 = 100.00",
         f"late_usage {_JANUARY}: 90 = 90.00 - 70.00 subscription_minimum = 20.00",
+        "minimum 2026-02-01..2026-02-28: 1 = 100.00",
     ]
 
 

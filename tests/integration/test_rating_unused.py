@@ -61,6 +61,33 @@ def test_the_tax_that_was_paid_is_given_back(ledger: Ledger) -> None:
     assert ledger.taxes(DECEMBER) == ["S 19: -10.00 -> -1.90", "S 7: 160.00 -> 11.20"]
 
 
+@pytest.mark.parametrize(
+    ("proration", "ends_on", "kept"),
+    [
+        # 31 days: 1 of them, or 1 of 30, or all of 30.
+        ("actual", date(2025, 12, 2), "1.00"),
+        ("actual_30", date(2025, 12, 2), "1.03"),
+        ("actual_30", date(2025, 12, 31), "31.00"),
+        ("30_360", date(2025, 12, 31), "29.97"),
+    ],
+)
+def test_what_is_kept_and_what_is_given_back_are_the_fee(
+    audited: Connection[Any], proration: str, ends_on: date, kept: str
+) -> None:
+    """31.00 for December: what was used is billed as a part, the rest is given back."""
+    builders.tax_rate(audited)
+    ledger = Ledger(audited, policy={"proration": proration}, first_period_on=DECEMBER)
+    fee = ledger.price("31")
+    subscription_id = ledger.subscribe(fee, starts_on=DECEMBER)
+    ledger.bill(DECEMBER)
+
+    ledger.cancel(subscription_id, fee, ends_on)
+    ledger.bill(_DECEMBER_31)
+
+    given_back = [amount(line.partition(" = ")[2]) for line in ledger.carried(JANUARY)]
+    assert sum(given_back) == amount(kept) - 31
+
+
 def test_a_fee_with_tax_is_given_back_with_tax(ledger: Ledger) -> None:
     """119.00 with tax, of which 79.33 are given back; 238.00 a month are new."""
     old, new = (ledger.price(each, tax_included=True) for each in ("119", "238"))
