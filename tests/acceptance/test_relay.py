@@ -457,7 +457,7 @@ def test_a_person_retries_what_has_failed(house: House) -> None:
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        (["list", "--state", "lost"], "--state is one of pending, claimed"),
+        (["list", "--state", "lost"], "--state is one of held, pending, claimed"),
         (["show", "4711"], "there is no message 4711."),
         (["retry", "4711", "--reason", "x"], "there is no message 4711."),
     ],
