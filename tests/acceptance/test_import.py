@@ -17,8 +17,8 @@ HEADER = "key,account,meter,quantity,occurred_at\n"
 RECORD = "u-{},a-1,gb,1.5,2026-01-15T12:00:00Z\n"
 LIMIT_MB = 80
 
-# The most that a process ever had counts from before its program was loaded, so a child of
-# ours would show our own memory. A small process in between has little to hand down.
+# The most that a process ever had counts from before its program was loaded, so a child
+# of ours would show our own memory. A small process in between has little to hand down.
 _MEASURED = """
 import resource, subprocess, sys
 subprocess.run([sys.executable, "-m", "pgbill", *sys.argv[1:]], check=True)
