@@ -52,7 +52,7 @@ def report(conn: Connection[Any], as_of: date) -> Report:
     """Compute the accruals at the end of a day, from one snapshot.
 
     Args:
-        conn: As the role pgbill_reader, or any that may read; in autocommit mode.
+        conn: As the role pgbill_worker, which may rate; in autocommit mode.
         as_of: Days up to this one, inclusive, are earned.
     """
     with conn.transaction():

@@ -79,9 +79,15 @@ pgbill.taxes_of,
 pgbill.tax_of
 TO pgbill_reader;
 
--- What accounting asks for.
+-- What is open: a view asks for it.
 GRANT EXECUTE ON FUNCTION
-pgbill.receivables_at,
-pgbill.entries_of,
-pgbill.unbilled_at
+pgbill.receivables_at
 TO pgbill_reader, pgbill_worker;
+
+-- Accruals rate, as workers may; an audit compares entries.
+GRANT EXECUTE ON FUNCTION
+pgbill.unbilled_at
+TO pgbill_worker;
+GRANT EXECUTE ON FUNCTION
+pgbill.entries_of
+TO pgbill_reader;

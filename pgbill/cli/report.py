@@ -52,7 +52,7 @@ def unbilled(
 
     dsn = server.dsn(config.load())
     with contextlib.closing(
-        db.connect(dsn, role=roles.READER, application="report")
+        db.connect(dsn, role=roles.WORKER, application="report")
     ) as conn:
         schema.require_current(conn)
         found = accruals.report(conn, as_of)

@@ -134,97 +134,105 @@ BEGIN
                 AND open_period.account_id = account.account_id
     ),
 
-    -- The earliest open period, and those after it, up to the day. The earliest one is there
-    -- even if it begins later: what came late for closed periods belongs to it.
-    period AS (
+    -- Amounts that include tax are told without, by the table of rates.
+    drafted AS (
         SELECT
             target.bucket,
             target.account_id,
-            0 AS place,
-            target.period_start,
-            greatest(target.period_start, least(target.period_end, v_until)) AS period_end,
-            target.from_at,
-            CASE
-                WHEN v_until < target.period_end
-                    THEN greatest(
-                        target.from_at,
-                        pgbill.local_midnight(v_until, target.zone)
+            target.currency,
+            target.digits,
+            coalesce(
+                min(part.problem),
+                min(
+                    CASE
+                        WHEN part.tax_included AND coalesce(part.tax_rate, found.rate) IS NULL
+                            THEN format('no tax rate for class %s', part.tax_class)
+                    END
+                )
+            ) AS problem,
+            array_agg(
+                jsonb_populate_record(
+                    NULL::pgbill.invoice_line,
+                    jsonb_build_object(
+                        'kind', part.kind,
+                        'subscription_id', part.subscription_id,
+                        'price_id', part.price_id,
+                        'meter_id', part.meter_id,
+                        'description', part.description,
+                        'quantity', part.quantity,
+                        'unit_code', part.unit_code,
+                        'unit_amount', part.unit_amount,
+                        'net_amount', part.amount - part.discount_amount,
+                        'tax_rate', coalesce(part.tax_rate, found.rate),
+                        'tax_included_amount',
+                        CASE WHEN part.tax_included THEN part.amount - part.discount_amount END,
+                        'service_period', part.service_period,
+                        'usage_count', part.usage_count,
+                        'revenue_account', part.revenue_account,
+                        'rating_input', part.rating_input,
+                        'discount_amount', part.discount_amount,
+                        'group_value', part.group_value,
+                        'charge_id', part.charge_id
                     )
-                ELSE target.until_at
-            END AS until_at,
-            target.ending,
-            target.previous_seq,
-            target.late_from_at,
-            target.has_kept_lines
+                )
+            ) AS lines
         FROM target
-        UNION ALL
-        SELECT
-            target.bucket,
-            target.account_id,
-            later.place,
-            bounds.begins_on,
-            least(bounds.ends_on, v_until),
-            pgbill.local_midnight(bounds.begins_on, target.zone),
-            pgbill.local_midnight(least(bounds.ends_on, v_until), target.zone),
-            daterange(bounds.whole_on, bounds.ends_on),
-            0::bigint,
-            NULL::timestamptz,
-            FALSE
-        FROM target
-        CROSS JOIN LATERAL generate_series(
-            1,
-            pgbill.boundary_number(target.anchor_on, target.billing_interval, p_on)
-            - target.next_number + 1
-        ) AS later (place)
+        -- The earliest open period, and those after it, up to the day. The earliest one is
+        -- there even if it begins later: what came late for closed periods belongs to it.
         CROSS JOIN LATERAL (
             SELECT
-                pgbill.boundary(
-                    target.anchor_on, target.billing_interval, target.next_number - 2 + later.place
-                ) AS whole_on,
-                greatest(
-                    pgbill.boundary(
-                        target.anchor_on, target.billing_interval,
-                        target.next_number - 2 + later.place
-                    ),
-                    target.period_end
-                ) AS begins_on,
-                pgbill.boundary(
-                    target.anchor_on, target.billing_interval, target.next_number - 1 + later.place
-                ) AS ends_on
-        ) AS bounds
-        WHERE bounds.begins_on < v_until
-    ),
-
-    part AS (
-        SELECT
-            target.bucket,
-            target.account_id,
-            period.place,
-            drafted.problem,
-            drafted.tax_included,
-            drafted.tax_class,
-            drafted.service_period,
-            jsonb_build_object(
-                'kind', drafted.kind,
-                'subscription_id', drafted.subscription_id,
-                'price_id', drafted.price_id,
-                'meter_id', drafted.meter_id,
-                'description', drafted.description,
-                'quantity', drafted.quantity,
-                'unit_code', drafted.unit_code,
-                'unit_amount', drafted.unit_amount,
-                'net_amount', drafted.amount - drafted.discount_amount,
-                'tax_rate', drafted.tax_rate,
-                'service_period', drafted.service_period,
-                'usage_count', drafted.usage_count,
-                'revenue_account', drafted.revenue_account,
-                'rating_input', drafted.rating_input,
-                'discount_amount', drafted.discount_amount,
-                'group_value', drafted.group_value,
-                'charge_id', drafted.charge_id
-            ) AS line
-        FROM target
-        INNER JOIN period USING (bucket, account_id)
+                0 AS place,
+                target.period_start,
+                greatest(target.period_start, least(target.period_end, v_until)) AS period_end,
+                target.from_at,
+                CASE
+                    WHEN v_until < target.period_end
+                        THEN greatest(
+                            target.from_at,
+                            pgbill.local_midnight(v_until, target.zone)
+                        )
+                    ELSE target.until_at
+                END AS until_at,
+                target.ending,
+                target.previous_seq,
+                target.late_from_at,
+                target.has_kept_lines
+            UNION ALL
+            SELECT
+                later.place,
+                bounds.begins_on,
+                least(bounds.ends_on, v_until),
+                pgbill.local_midnight(bounds.begins_on, target.zone),
+                pgbill.local_midnight(least(bounds.ends_on, v_until), target.zone),
+                daterange(bounds.whole_on, bounds.ends_on),
+                0::bigint,
+                NULL::timestamptz,
+                FALSE
+            FROM generate_series(
+                1,
+                pgbill.boundary_number(target.anchor_on, target.billing_interval, p_on)
+                - target.next_number + 1
+            ) AS later (place)
+            CROSS JOIN LATERAL (
+                SELECT
+                    numbered.whole_on,
+                    greatest(numbered.whole_on, target.period_end) AS begins_on,
+                    numbered.ends_on
+                FROM (
+                    VALUES (
+                        pgbill.boundary(
+                            target.anchor_on, target.billing_interval,
+                            target.next_number - 2 + later.place
+                        ),
+                        pgbill.boundary(
+                            target.anchor_on, target.billing_interval,
+                            target.next_number - 1 + later.place
+                        )
+                    )
+                ) AS numbered (whole_on, ends_on)
+            ) AS bounds
+            WHERE bounds.begins_on < v_until
+        ) AS period
         CROSS JOIN LATERAL (
             SELECT
                 subscribed.kind, subscribed.subscription_id, subscribed.price_id,
@@ -292,43 +300,9 @@ BEGIN
                 target.line_rounding, FALSE
             ) AS charged
             WHERE period.place = 0
-        ) AS drafted
-    ),
-
-    -- Amounts that include tax are told without, by the table of rates.
-    drafted AS (
-        SELECT
-            target.bucket,
-            target.account_id,
-            target.currency,
-            target.digits,
-            part.place,
-            coalesce(
-                min(part.problem),
-                min(
-                    CASE
-                        WHEN part.tax_included AND found.rate IS NULL
-                            THEN format('no tax rate for class %s', part.tax_class)
-                    END
-                )
-            ) AS problem,
-            array_agg(
-                jsonb_populate_record(
-                    NULL::pgbill.invoice_line,
-                    part.line || CASE
-                        WHEN part.tax_included
-                            THEN jsonb_build_object(
-                                'tax_rate', found.rate,
-                                'tax_included_amount', part.line -> 'net_amount'
-                            )
-                        ELSE '{}'
-                    END
-                )
-            ) AS lines
-        FROM target
-        INNER JOIN part USING (bucket, account_id)
+        ) AS part
         LEFT JOIN LATERAL (
-            SELECT coalesce((part.line ->> 'tax_rate')::numeric, tax_rate.rate) AS rate
+            SELECT tax_rate.rate
             FROM pgbill.tax_rate
             WHERE part.tax_included
                 AND tax_rate.seller_country = target.seller_country
@@ -339,7 +313,7 @@ BEGIN
             ORDER BY tax_rate.tax_rate_id
             LIMIT 1
         ) AS found ON TRUE
-        GROUP BY target.bucket, target.account_id, target.currency, target.digits, part.place
+        GROUP BY target.bucket, target.account_id, target.currency, target.digits, period.place
     )
 
     SELECT

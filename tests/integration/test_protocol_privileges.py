@@ -24,7 +24,7 @@ _TABLES = (
 _PROTOCOL = {
     *("claim", "renew", "release", "abandon", "settle", "unpark", "due_buckets"),
     *("due_count", "rate", "issue", "bill", "open_run", "run_summary", "seal_run"),
-    *("analyze_written", "bucket_of"),
+    *("analyze_written", "bucket_of", "receivables_at", "unbilled_at"),
     *("due_message_buckets", "claim_messages", "renew_messages", "release_messages"),
     *("begin_attempt", "record_outcome", "retry_message"),
     *("begin_dry_run", "decide_draft", "park", "retry_run", "run_failures"),
@@ -36,7 +36,7 @@ _PROTOCOL = {
 _PURE = {
     *("boundary", "boundary_number", "local_midnight", "instant_within", "bucket_of"),
     *("price", "value_of", "tiered", "rounded", "rounded_quantity"),
-    *("measured", "taxes_of", "tax_of"),
+    *("measured", "taxes_of", "tax_of", "receivables_at", "entries_of"),
 }
 
 

@@ -220,8 +220,8 @@ def test_an_account_that_cannot_be_rated_is_named(
     assert "has no amount on 2026-01-01" in problem
 
 
-def test_a_reader_may_ask(conn: Connection[Any], books: Books) -> None:
+def test_a_worker_may_ask(conn: Connection[Any], books: Books) -> None:
     books.subscribe(books.price("31"))
-    db.set_role(conn, roles.READER)
+    db.set_role(conn, roles.WORKER)
 
     assert books.told(MIDDLE) == ["4400 EUR 15.00 0.00"]
