@@ -61,14 +61,15 @@ class Breakdown:
     part: Decimal | None
     """Prorated, the amounts are for `part` of `whole`; otherwise both are none."""
     whole: Decimal | None
+    is_given_back: bool
+    """Of an advance fee that was billed before; its fraction is reduced."""
 
 
 def read(rating_input: str) -> Breakdown:
     """Read a rating input, which is JSON; what it does not say is not there."""
     given: _Given = json.loads(rating_input, parse_float=Decimal, parse_int=Decimal)
-    has_terms = given.get("model") == "unused_advance" or any(
-        given.get(name) is not None for name in _TERMS
-    )
+    is_given_back = given.get("model") == "unused_advance"
+    has_terms = is_given_back or any(given.get(name) is not None for name in _TERMS)
     with localcontext(prec=_PRECISION):
         return Breakdown(
             terms=list(_terms(given, given)) if has_terms else [],
@@ -77,6 +78,7 @@ def read(rating_input: str) -> Breakdown:
             per_quantity=given.get("per_quantity") or Decimal(1),
             part=given.get("part", given.get("part_days")),
             whole=given.get("whole", given.get("whole_days")),
+            is_given_back=is_given_back,
         )
 
 

@@ -1,5 +1,6 @@
 """What stands in the column of amounts adds up, and a reader can check each line."""
 
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -193,15 +194,53 @@ def test_a_price_for_many_units_says_so() -> None:
         (3, 1, "* 3"),
         (41, 31, "* 41/31"),
         (868, 1736, "* 1/2"),
+        # Of a month, a whole week and 4 days: 604,800 is multiplied with itself.
+        (574_801_920_000, 365_783_040_000, "* 11/7"),
+        (217, 49, "* 31/7"),
+        (21, 49, "* 3/7"),
+        ("518400.000000", "604800.000000", "* 6/7 days"),
+        ("514800.000000", "601200.000000", "* 143/167 hours"),
+        (14_700, 86_400, "* 49/288"),
     ],
 )
 def test_a_part_is_in_a_unit_that_people_count_in(
-    part: int, whole: int, expected: str
+    part: object, whole: object, expected: str
 ) -> None:
     """A month whose clock changes has 743 hours; months that add up have no unit."""
     shown = written(line(rating_input=f'{{"part": {part}, "whole": {whole}}}'))
 
     assert [plain(each) for each in shown.price_notes] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("days", "part", "whole", "expected"),
+    [
+        (20, 2, 3, "* 20/30 days"),
+        (8, 2, 7, "* 8/28 days"),
+        (2, 2, 7, "* 2/7 days"),
+        (20, 1_728_000, 2_592_000, "* 20/30 days"),
+        # Of 16 days in August that count as 15, and of what a changed clock leaves.
+        (16, 1, 2, "* 1/2"),
+        (20, 479, 719, "* 479/719"),
+    ],
+)
+def test_a_part_of_a_fee_is_told_by_the_days_that_are_given_back(
+    days: int, part: int, whole: int, expected: str
+) -> None:
+    """Its fraction is kept reduced, and what was used stands before it."""
+    shown = written(
+        line(
+            kind="unused_advance",
+            quantity=Decimal(-1),
+            net_amount=Decimal("-33.33"),
+            service_from_on=date(2026, 10, 1),
+            service_through_on=date(2026, 10, days),
+            rating_input='{"model": "unused_advance", "quantity": -1, "after_part": 1,'
+            f' "unit_amount": 50, "part": {part}, "whole": {whole}}}',
+        )
+    )
+
+    assert plain(shown.breakdown) == f"-50.00 {expected}"
 
 
 def test_a_whole_period_is_no_part() -> None:
