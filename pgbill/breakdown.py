@@ -113,15 +113,20 @@ def _counted(given: _Given, measure: _Given) -> Decimal:
 
 
 def _percentage(given: _Given, measure: _Given) -> Iterator[Term]:
-    """Take a share of the sum, and amounts for each record."""
-    yield Term(given["unit_amount"], measure["charged_amount"], is_share=True)
-    for amount, count in (
-        ("fixed_amount", "charged_count"),
-        ("record_minimum", "minimum_count"),
-        ("record_maximum", "maximum_count"),
-    ):
-        if given.get(amount) and measure.get(count):
-            yield Term(given[amount], measure[count])
+    """Take a share of the sum, and amounts for each record; nothing of zeros."""
+    share = Term(given["unit_amount"], measure["charged_amount"], is_share=True)
+    fixed = [
+        Term(given[amount], measure[count])
+        for amount, count in (
+            ("fixed_amount", "charged_count"),
+            ("record_minimum", "minimum_count"),
+            ("record_maximum", "maximum_count"),
+        )
+        if given.get(amount) and measure.get(count)
+    ]
+    if share.value or not fixed:
+        yield share
+    yield from fixed
 
 
 def _graduated(

@@ -41,6 +41,7 @@ def of(line: Line, figures: Figures, *, says_tax: bool) -> Item:
     priced = _priced(line)
     price = "" if parts.terms else _price(line, figures, is_negative=priced < 0)
     total = reckoning.total(parts, billed, figures, is_negative=priced < 0)
+    amount = figures.amount(priced)
     return Item(
         description=line.description,
         service=words.period(line.service_from_on, line.service_through_on),
@@ -49,8 +50,9 @@ def of(line: Line, figures: Figures, *, says_tax: bool) -> Item:
         unit=words.unit(line.unit_code),
         price=price,
         price_notes=list(reckoning.factors(parts, billed, figures)) if price else [],
-        breakdown="" if price else total,
-        amount=figures.amount(priced),
+        # A sum of one amount says nothing that the amount does not.
+        breakdown="" if price or total == amount else total,
+        amount=amount,
         discounts=list(_discounts(line, figures)),
     )
 

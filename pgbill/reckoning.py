@@ -15,6 +15,7 @@ from pgbill.portion import Portion
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _MINUS = "\N{MINUS SIGN}"
+_LONG = 24
 _TEXTS = {
     "days": "part",
     "hours": "part_hours",
@@ -53,12 +54,17 @@ def factors(
 def total(
     parts: Breakdown, billed: Portion | None, figures: Figures, *, is_negative: bool
 ) -> str:
-    """Write the terms of a breakdown as a sum, and what is taken off it."""
+    """Write the terms of a breakdown as a sum, and what is taken off it.
+
+    Returns:
+        Nothing if there are no terms.
+    """
     written = _terms(parts.terms, figures)
     if not written:
         return ""
     multiplied = " ".join(factors(parts, billed, figures))
-    if parts.before:
+    # What comes to nothing is not taken off.
+    if any(each.value for each in parts.before):
         before = _terms(parts.before, figures)
         before = f"({before})" if len(parts.before) > 1 else before
         written = f"{written} {_MINUS} {before}"
@@ -89,4 +95,6 @@ def _term(term: Term, figures: Figures) -> str:
         share, of_amount = words.percent(term.amount * 100), term.quantity
         return words.whole(f"{share} {_TIMES} {figures.amount(of_amount)}")
     counted, amount = words.number(term.quantity), figures.amount(term.amount)
-    return words.whole(f"{counted} {_TIMES} {amount}")
+    written = f"{counted} {_TIMES} {amount}"
+    # A column may be narrower than that.
+    return written if len(written) > _LONG else words.whole(written)

@@ -141,6 +141,55 @@ def test_a_share_is_written_in_percent() -> None:
     assert plain(shown.breakdown) == "1,4 % * 48.230,10 + 149 * 0,25"
 
 
+@pytest.mark.parametrize(
+    ("charged", "expected"),
+    [("0", "3 * 0.50"), ("100", "2.9% * 100.00 + 3 * 0.50")],
+)
+def test_a_share_of_nothing_is_left_out(charged: str, expected: str) -> None:
+    rating_input = (
+        f'{{"model": "percentage", "unit_amount": 0.029, "charged_amount": {charged},'
+        ' "charged_count": 3, "fixed_amount": 0.5}'
+    )
+    shown = written(line(unit_amount=None, rating_input=rating_input))
+
+    assert plain(shown.breakdown) == expected
+
+
+def test_a_sum_of_one_amount_is_left_out() -> None:
+    """7.77 = 7.77 says nothing; of a part, it says something."""
+    package = (
+        '{"model": "package", "quantity": 5, "package_size": 10, "unit_amount": 7.77}'
+    )
+    part = package.replace('"model"', '"part": 10, "whole": 31, "model"')
+    columns: dict[str, Any] = {"unit_amount": None, "quantity": Decimal(5)}
+
+    whole = written(line(net_amount=Decimal("7.77"), rating_input=package, **columns))
+    cut = written(line(net_amount=Decimal("2.51"), rating_input=part, **columns))
+
+    assert (whole.price, whole.breakdown) == ("", "")
+    assert plain(cut.breakdown) == "7.77 * 10/31 days"
+
+
+def test_what_comes_to_nothing_is_not_taken_off() -> None:
+    before = '"before": {"quantity": 0}, "model"'
+    shown = written(
+        line(unit_amount=None, rating_input=TIERED.replace('"model"', before))
+    )
+
+    assert plain(shown.breakdown) == "1,000 * 0.01 + 5.00 + 11,500 * 0.005"
+
+
+def test_a_long_term_may_wrap_at_its_sign() -> None:
+    """No column is as wide as a quantity and an amount of twenty digits."""
+    rating_input = (
+        '{"model": "per_unit", "quantity": 9.93857526881720430108,'
+        ' "free_quantity": 1, "unit_amount": 0.0123}'
+    )
+    shown = written(line(unit_amount=None, rating_input=rating_input))
+
+    assert shown.breakdown == "8.93857526881720430108 \N{MULTIPLICATION SIGN} 0.0123"
+
+
 def test_what_is_given_back_is_a_part_of_what_was_billed() -> None:
     shown = written(
         line(

@@ -1,6 +1,7 @@
 """A mail says what its invoice says, and a name is a name, whatever it holds."""
 
 import email
+import re
 from datetime import date
 from decimal import Decimal
 from email.message import EmailMessage
@@ -79,6 +80,24 @@ def test_another_message_has_another_id() -> None:
         read(compose(documents.document()))["Message-ID"]
         != (read(compose(documents.document(), claimed=other))["Message-ID"])
     )
+
+
+def test_no_number_is_broken() -> None:
+    """The column is narrow, and words in it may be broken: figures never."""
+    number = "8.93857526881720430108"
+    rating_input = (
+        f'{{"model": "per_unit", "quantity": {number}, "free_quantity": 0,'
+        ' "unit_amount": 0.0123}'
+    )
+
+    html = html_of(
+        documents.document(
+            lines=[documents.line(unit_amount=None, rating_input=rating_input)]
+        )
+    )
+
+    (style,) = re.findall(rf'<div style="([^"]*)">{re.escape(number)}', html)
+    assert "overflow-wrap:normal" in style
 
 
 def test_text_and_html_say_the_same() -> None:
