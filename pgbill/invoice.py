@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from psycopg import Connection
 
-from pgbill import db
+from pgbill import db, lineview
 from pgbill.errors import UsageError
+from pgbill.lineview import Line, Rated
 
 _QUERIES = db.Queries("invoice")
 
@@ -77,34 +78,6 @@ class Header:
     reason: str | None
     """Why a person has issued it; none: a run has."""
     issued_by: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a document."""
-
-    line_no: int
-    kind: str
-    description: str
-    quantity: Decimal
-    unit_code: str
-    unit_amount: Decimal | None
-    """None if the quantity is not priced by one amount, but by tiers and the like."""
-    part: Decimal | None
-    """Prorated, the line is for so much of `whole`; otherwise both are none."""
-    whole: Decimal | None
-    discount_amount: Decimal
-    discounts: list[dict[str, str]] | None
-    tax_included_amount: Decimal | None
-    """What is priced and discounted, where the price includes tax; else none."""
-    net_amount: Decimal
-    tax_category: str | None
-    """None only in a preview, while the tax is not known; as the rate."""
-    tax_rate: Decimal | None
-    service_from: date
-    service_until: date
-    """Half-open: the first day that it is not for."""
-    usage_count: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +199,7 @@ def get(conn: Connection[Any], number: str, *, seller: str | None = None) -> Doc
 
     return Document(
         header=head,
-        lines=rows("lines", Line),
+        lines=lineview.of(rows("lines", Rated)),
         taxes=rows("taxes", Tax),
         deliveries=rows("deliveries", Delivery),
         related=related(conn, head),

@@ -37,11 +37,6 @@ class Portion:
     unit: str
     """days, hours or seconds; or periods, of which a plain fraction counts."""
 
-    def __str__(self) -> str:
-        """Write it as a person would, in English."""
-        told = f"{self.part}" if self.whole == 1 else f"{self.part}/{self.whole}"
-        return told if self.unit == PERIODS else f"{told} {self.unit}"
-
 
 def of(part: Decimal, whole: Decimal) -> Portion | None:
     """Return a portion; none if it is all of a period."""

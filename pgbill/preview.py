@@ -15,9 +15,10 @@ from zoneinfo import ZoneInfo
 
 from psycopg import Connection
 
-from pgbill import db
+from pgbill import db, lineview
 from pgbill.errors import UsageError
-from pgbill.invoice import Line, Tax
+from pgbill.invoice import Tax
+from pgbill.lineview import Line, Rated
 
 _QUERIES = db.Queries("preview")
 
@@ -98,7 +99,7 @@ def look(
             account,
             totals,
             remarks=_remarks(account, totals),
-            lines=db.fetch_all(conn, _QUERIES["lines"], Line, **asked),
+            lines=lineview.of(db.fetch_all(conn, _QUERIES["lines"], Rated, **asked)),
             taxes=db.fetch_all(conn, _QUERIES["taxes"], Tax, **asked),
         )
 

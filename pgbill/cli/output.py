@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -127,7 +128,7 @@ def as_json(data: object) -> None:
 def _plain(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    return str(value)
+    return _text(value)
 
 
 def table(
@@ -178,4 +179,9 @@ def _is_number(value: object) -> bool:
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else _text(value)
+
+
+def _text(value: object) -> str:
+    """Write a value in full: a small amount is 0.000001 to people, not 1E-6."""
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)

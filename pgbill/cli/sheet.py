@@ -13,6 +13,7 @@ _LINES = {
     "service_until": "until",
     "quantity": "quantity",
     "unit_amount": "unit amount",
+    "per": "per",
     "share": "part",
     "discount_amount": "discount",
     "tax_included_amount": "with tax",
@@ -20,7 +21,10 @@ _LINES = {
     "tax": "tax",
 }
 # What only some lines have.
-_RARE = {"unit_amount", "share", "discount_amount", "tax_included_amount", "tax"}
+_RARE = {
+    *("unit_amount", "per", "share"),
+    *("discount_amount", "tax_included_amount", "tax"),
+}
 _TAXES = {"tax": "tax", "taxable_amount": "of", "tax_amount": "amount"}
 _NAMED = {"name": "", "value": ""}
 
@@ -34,11 +38,15 @@ def facts(values: Mapping[str, object]) -> None:
 
 
 def lines(rows: Rows) -> None:
-    """Print lines and what was taken off them, without columns that would be empty."""
+    """Print lines, what they are the sum of, and what was taken off them.
+
+    Columns that would be empty are left out.
+    """
     cells = [
         {
             **row,
-            "share": f"{row['part']}/{row['whole']}" if row["part"] else None,
+            "per": None if row["per_quantity"] == 1 else row["per_quantity"],
+            "share": _share(row),
             "discount_amount": row["discount_amount"] or None,
             "tax": _tax(row),
         }
@@ -51,6 +59,8 @@ def lines(rows: Rows) -> None:
     }
     output.table(cells, columns)
     for row in rows:
+        if row["sum"]:
+            output.line(f"line {row['line_no']}: {row['sum']}")
         for each in cast("list[dict[str, str]]", row["discounts"] or []):
             text = each["text"] or each["key"]
             output.line(f"line {row['line_no']}: {text}: {-Decimal(each['amount'])}")
@@ -68,6 +78,13 @@ def totals(amounts: Mapping[str, Decimal], currency: str) -> None:
     """Print amounts by their names."""
     rows = [{"name": k, "value": v, "unit": currency} for k, v in amounts.items()]
     output.table(rows, {**_NAMED, "unit": ""})
+
+
+def _share(row: Mapping[str, object]) -> str | None:
+    if row["part"] is None:
+        return None
+    share = f"{row['part']}" if row["whole"] == 1 else f"{row['part']}/{row['whole']}"
+    return share if row["part_unit"] == "periods" else f"{share} {row['part_unit']}"
 
 
 def _tax(row: Mapping[str, object]) -> str | None:

@@ -15,7 +15,10 @@ SELECT
     invoice_overview.net_amount,
     invoice_overview.tax_amount,
     invoice_overview.gross_amount,
-    invoice_overview.prepaid_amount,
+    round(
+        invoice_overview.prepaid_amount,
+        greatest(scale(invoice_overview.prepaid_amount), scale(invoice_overview.gross_amount))
+    ) AS prepaid_amount,
     invoice_overview.payable_amount,
     invoice_overview.currency,
     invoice_overview.run_id
@@ -64,7 +67,10 @@ SELECT
     invoice_overview.net_amount,
     invoice_overview.tax_amount,
     invoice_overview.gross_amount,
-    invoice_overview.prepaid_amount,
+    round(
+        invoice_overview.prepaid_amount,
+        greatest(scale(invoice_overview.prepaid_amount), scale(invoice_overview.gross_amount))
+    ) AS prepaid_amount,
     invoice_overview.payable_amount,
     invoice_overview.run_id,
     invoice_overview.fencing_token,
@@ -87,17 +93,15 @@ SELECT
     invoice_line.line_no,
     invoice_line.kind,
     invoice_line.description,
-    invoice_line.quantity,
+    trim_scale(invoice_line.quantity) AS quantity,
     invoice_line.unit_code,
     invoice_line.unit_amount,
-    -- The first lines were written with other names.
-    coalesce(
-        invoice_line.rating_input ->> 'part', invoice_line.rating_input ->> 'part_days'
-    )::numeric AS part,
-    coalesce(
-        invoice_line.rating_input ->> 'whole', invoice_line.rating_input ->> 'whole_days'
-    )::numeric AS whole,
-    invoice_line.discount_amount,
+    invoice_line.rating_input::text AS rating_input,
+    -- None is kept as 0; it is shown in the digits of the amounts beside it.
+    round(
+        invoice_line.discount_amount,
+        greatest(scale(invoice_line.discount_amount), scale(invoice_line.net_amount))
+    ) AS discount_amount,
     (
         -- Amounts as text: the driver would make floats of them.
         SELECT

@@ -25,7 +25,10 @@ SELECT
     preview.net_amount,
     preview.tax_amount,
     preview.gross_amount,
-    preview.prepaid_left_amount
+    round(
+        preview.prepaid_left_amount,
+        greatest(scale(preview.prepaid_left_amount), scale(preview.gross_amount))
+    ) AS prepaid_left_amount
 FROM pgbill.preview(:bucket, :account_id, :max_due_periods, :tax_by_table) AS preview;
 
 -- name: lines
@@ -33,12 +36,13 @@ SELECT
     line.ordinality AS line_no,
     line.kind,
     line.description,
-    line.quantity,
+    trim_scale(line.quantity) AS quantity,
     line.unit_code,
     line.unit_amount,
-    (line.rating_input ->> 'part')::numeric AS part,
-    (line.rating_input ->> 'whole')::numeric AS whole,
-    line.discount_amount,
+    line.rating_input::text AS rating_input,
+    round(
+        line.discount_amount, greatest(scale(line.discount_amount), scale(line.net_amount))
+    ) AS discount_amount,
     (
         -- Amounts as text: the driver would make floats of them.
         SELECT

@@ -7,6 +7,7 @@ there is something to look at.
 import contextlib
 import json
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from typer.testing import CliRunner, Result
 from pgbill import db, document, invoice, rendering, roles
 from pgbill.cli import app
 from tests import actors, builders, world
-from tests.shop import FEBRUARY, Shop, run_sql, values
+from tests.documents import plain
+from tests.shop import FEBRUARY, FIRST_DAY, Shop, run_sql, values
 
 pytestmark = pytest.mark.one_server
 
@@ -179,6 +181,58 @@ def test_an_invoice_is_shown_whole(busy_dsn: str) -> None:
     assert result.exit_code == 0
     assert "Example busy GmbH (busy)" in result.stdout
     assert " part " not in result.stdout
+
+
+def test_a_line_says_what_it_is_reckoned_from(dsn: str) -> None:
+    """As the mail does: for how many units, and what it is the sum of."""
+    with contextlib.closing(
+        db.connect(dsn, role=roles.OWNER, application="test")
+    ) as conn:
+        shop = Shop.open(conn)
+        account = builders.account(conn, shop.seller_id)
+        tiered = builders.price(
+            conn,
+            shop.seller_id,
+            model="graduated",
+            tiers=[("2", "1"), (None, "0.000000000000000001", "5")],
+        )
+        builders.subscription(conn, account, (tiered, "3"))
+        builders.charge(
+            conn,
+            account,
+            unit_amount=Decimal("0.80"),
+            quantity=Decimal("2500.00"),
+            per_quantity=Decimal(1000),
+            service_on=date(2025, 12, 10),
+        )
+    command = (account.key, "--json")
+    foretold = CliRunner().invoke(
+        app,
+        ["preview", *command],
+        env={"PGBILL_DSN": dsn, "PGBILL_MAX_DUE_PERIODS": "100"},
+    )
+    with contextlib.closing(
+        db.connect(dsn, role=roles.OWNER, application="test")
+    ) as conn:
+        assert actors.bill_all(conn, account, through_on=FIRST_DAY) == ["invoiced"]
+
+    shown = run_json(dsn, "invoice", "show", "NL-000001")
+    text = run(dsn, "invoice", "show", "NL-000001").stdout
+
+    fee, charge = shown["lines"]
+    assert plain(fee["sum"]) == "2 * 1.00 + 5.00 + 1 * 0.000000000000000001"
+    assert [each["amount"] for each in fee["terms"]] == ["1", "5", f"0.{'1':0>18}"]
+    assert (charge["unit_amount"], charge["per_quantity"]) == ("0.80", "1000")
+    assert (charge["quantity"], charge["sum"], charge["terms"]) == ("2500", None, [])
+    assert shown["header"]["prepaid_amount"] == "0.00"
+    assert f"line 1: {fee['sum']}" in text.splitlines()
+    assert "per" in text.split()
+    assert "E-" not in text
+    kept = {"line_no", "kind", "sum", "terms", "per_quantity", "unit_amount"}
+    assert [
+        {name: each[name] for name in kept}
+        for each in json.loads(foretold.stdout)["lines"]
+    ] == [{name: each[name] for name in kept} for each in shown["lines"]]
 
 
 def test_a_prorated_line_shows_its_part(dsn: str) -> None:
