@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from psycopg import Connection
 
-from pgbill import address, column, db, vatid
+from pgbill import address, column, country, db, vatid
 from pgbill.column import Column
 from pgbill.problem import shown
 from pgbill.staging import Count, Found, Layout, Staged, Written
@@ -73,7 +73,6 @@ def _anchor(value: str) -> str:
         raise ValueError(f"{error} (or write calendar)") from None
 
 
-_COUNTRY = column.matching("[A-Z]{2}", "a country code such as DE")
 _INTERVALS = ("weekly", "monthly", "quarterly", "half_yearly", "yearly")
 
 LAYOUT = Layout(
@@ -86,7 +85,7 @@ LAYOUT = Layout(
         Column("postal_code", column.text),
         Column("city", column.text, is_required=True),
         Column("region", column.text),
-        Column("country", _COUNTRY, is_required=True),
+        Column("country", country.check, is_required=True),
         Column("tax_status", column.one_of("business", "consumer")),
         Column("vat_id", _vat_id),
         Column("registration_id", column.text),

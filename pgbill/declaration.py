@@ -14,7 +14,7 @@ from typing import Any, cast
 from pgbill import address, field, pricing, taxrate, vatid
 from pgbill import policy as policies
 from pgbill.errors import InputError
-from pgbill.field import COUNTRY, Field, Places
+from pgbill.field import Field, Places, country_code
 from pgbill.policy import Policy
 from pgbill.pricing import CURRENCY, LANGUAGE, UNIT, Price
 from pgbill.taxrate import TaxRate
@@ -130,7 +130,7 @@ _SELLER = (
     Field("postal_code", field.text, is_required=True),
     Field("city", field.text, is_required=True),
     Field("region", field.text),
-    Field("country", COUNTRY, is_required=True),
+    Field("country", country_code, is_required=True),
     Field("vat_id", _vat_id),
     Field("tax_number", field.text),
     Field("register_entry", field.text),

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, cast
 
-from pgbill import column
+from pgbill import column, country
 from pgbill.problem import shown
 
 Parser = Callable[[object], object]
@@ -204,4 +204,6 @@ def day(value: object) -> date:
     return value
 
 
-COUNTRY = matching("[A-Z]{2}", "a country code such as DE")
+def country_code(value: object) -> str:
+    """Take the code of a country."""
+    return country.check(text(value))

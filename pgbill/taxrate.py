@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, cast
 
 from pgbill import field
-from pgbill.field import COUNTRY, Field, Places
+from pgbill.field import Field, Places, country_code
 
 # EN 16931: these carry no tax, and most of them a reason for it.
 _WITHOUT_TAX = ("Z", "E", "AE", "K", "G", "O")
@@ -87,8 +87,8 @@ def _percentages(value: object) -> list[Decimal]:
 _STATUS = field.one_of("business", "consumer")
 _CATEGORY = field.one_of("S", "Z", "E", "AE", "K", "G", "O", "L", "M", "B")
 _TAX_RATE = (
-    Field("seller_country", COUNTRY, is_required=True),
-    Field("buyer_country", field.many(COUNTRY), is_required=True),
+    Field("seller_country", country_code, is_required=True),
+    Field("buyer_country", field.many(country_code), is_required=True),
     Field("buyer_status", field.many(_STATUS), is_required=True),
     Field("tax_class", field.many(field.text), is_required=True),
     Field("category", _CATEGORY, is_required=True),

@@ -132,6 +132,11 @@ def test_prefixes_do_not_change_places(conn: Connection[Any], tmp_path: Path) ->
             "sellers.northlight.country: 'Germany' is not a country code such as DE",
         ),
         (
+            ("sellers", "northlight", "country"),
+            "XX",
+            "sellers.northlight.country: XX is not a country of ISO 3166",
+        ),
+        (
             ("sellers", "northlight", "zone"),
             "Europe/Berln",
             "sellers.northlight.zone: there is no time zone Europe/Berln",
@@ -263,6 +268,11 @@ def test_prefixes_do_not_change_places(conn: Connection[Any], tmp_path: Path) ->
             ("tax_rates", 1, "buyer_country"),
             "France",
             "tax_rates[2].buyer_country: 'France' is not a country code such as DE",
+        ),
+        (
+            ("tax_rates", 1, "buyer_country"),
+            ["FR", "UK"],
+            "tax_rates[2].buyer_country: UK is not a country of ISO 3166",
         ),
         (("taxes",), {}, "taxes: there is no such table"),
         (("meters", "gb"), "x", "meters.gb: 'x' is not a table"),

@@ -155,6 +155,7 @@ def test_what_periods_depend_on_stays(
         ({"seller": "x"}, "seller: there is no seller x"),
         ({"legal_name": "a\tb"}, r"legal_name: 'a\tb' holds a control character"),
         ({"country": "Germany"}, "country: 'Germany' is not a country code such as DE"),
+        ({"country": "XX"}, "country: XX is not a country of ISO 3166"),
         ({"currency": "EUX"}, "currency: there is no currency EUX"),
         ({"currency": "euro"}, "currency: 'euro' is not a currency such as EUR"),
         ({"language": "DE"}, "language: 'DE' is not a language such as en or pt-BR"),
