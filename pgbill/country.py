@@ -1,15 +1,18 @@
 """Know the countries that an address and a tax rate may name.
 
-The codes are the 249 that ISO 3166-1 assigns officially (alpha-2, as of 2026). They are
-the same in the file `iso3166.tab` of the tz database, which is public domain; a test
+The codes are the 249 that ISO 3166-1 assigns officially (alpha-2). They are the
+same in the file `iso3166.tab` of the tz database, which is public domain; a test
 compares the two wherever a machine has that file. Two more are in use, and are taken as
 well: XI, which the United Kingdom and the EU give to Northern Ireland for VAT on goods,
 and XK, a code that ISO leaves to its users and that most of them use for Kosovo. EL is
 the prefix of Greek VAT ids, and no country: that is GR.
 """
 
+import re
+
 from pgbill.problem import shown
 
+_FORM = re.compile("[A-Z]{2}")
 _CODES = """
     AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ
     BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR
@@ -36,7 +39,7 @@ def check(code: str) -> str:
     Raises:
         ValueError: It is none; the message says so.
     """
-    if len(code) != 2 or not (code.isascii() and code.isalpha() and code.isupper()):  # noqa: PLR2004 - alpha-2
+    if not _FORM.fullmatch(code):
         raise ValueError(f"{shown(code)} is not a country code such as DE")
     if code not in ASSIGNED | IN_USE:
         raise ValueError(f"{code} is not a country of ISO 3166")
