@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal
 
 from pgbill.problem import shown
 
@@ -24,7 +23,7 @@ _FIRST_USAGE_YEAR = 2000
 
 # Control characters, and the separators that splitlines() takes for a line's end.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,2}))?")
+_DECIMAL = re.compile(r"(-?)([0-9]+(?:\.[0-9]+)?)")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -104,12 +103,9 @@ def decimal(value: str) -> str:
 def signed(value: str) -> str:
     """Take a number, which may be negative, with at most 18 digits on either side."""
     match = _DECIMAL.fullmatch(value)
-    if match is None or not (match[2] or match[3]):
+    if match is None:
         raise ValueError(f"{shown(value)} is not a number such as 12.5")
-    number = value
-    if match[4]:
-        number = format(Decimal(value), "f")
-    number = number.lstrip("+-")
+    number = match[2]
     whole, _, fraction = number.partition(".")
     if len(whole.lstrip("0")) > _DIGITS or len(fraction) > _DIGITS:
         raise ValueError(

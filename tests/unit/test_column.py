@@ -14,13 +14,8 @@ from pgbill import column
     [
         ("12", "12"),
         ("12.50", "12.50"),
-        ("+1", "1"),
-        (".5", ".5"),
-        ("5.", "5."),
         ("0", "0"),
         ("-0", "0"),
-        ("1e-7", "0.0000001"),
-        ("1E3", "1000"),
         ("000000000000000000001", "000000000000000000001"),
         ("999999999999999999.999999999999999999", None),
     ],
@@ -45,7 +40,14 @@ def test_a_quantity_stays_exact(given: str, taken: str | None) -> None:
         ("1_000", "is not a number"),
         ("١٢", "is not a number"),
         (".", "is not a number"),
-        ("1e99", "more than 18 digits"),
+        ("1e99", "is not a number"),
+        ("1e2", "is not a number"),
+        ("1E-7", "is not a number"),
+        ("+1", "is not a number"),
+        ("+.5", "is not a number"),
+        (".5", "is not a number"),
+        ("1.", "is not a number"),
+        ("--1", "is not a number"),
         ("1000000000000000000", "more than 18 digits"),
         ("0.1234567890123456789", "more than 18 digits"),
     ],
@@ -125,7 +127,7 @@ def test_a_long_value_is_not_repeated_in_full() -> None:
 
 @pytest.mark.parametrize(
     ("given", "taken"),
-    [("-1.50", "-1.50"), ("+1", "1"), ("-0.00", "0.00"), ("-1e-2", "-0.01")],
+    [("-1.50", "-1.50"), ("-0.00", "0.00")],
 )
 def test_a_number_may_be_negative(given: str, taken: str) -> None:
     assert column.signed(given) == taken
