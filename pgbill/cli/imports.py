@@ -61,7 +61,8 @@ def subscriptions(
 ) -> None:
     """Import subscriptions, one row for each price and quantity.
 
-    Later only their ends may move, and rows may be added. Exit code 75 if an account is being invoiced at this moment. Reads PGBILL_DSN.
+    Later only their ends may move, and rows may be added. Exit code 75 if an
+    account is being invoiced at this moment. Reads PGBILL_DSN.
 
     Example: pgbill import subscriptions subscriptions.csv
     """
