@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from pgbill import resources
 from pgbill.errors import PgbillError, UsageError
 
 INTERRUPTED = 130
@@ -63,6 +64,8 @@ def _known(error: Exception) -> PgbillError | None:
         return UsageError("an argument holds bytes that are not UTF-8.")
     if isinstance(error, OSError) and error.errno in _FULL:
         return PgbillError(f"the output cannot be written: {error.strerror}.")
+    if isinstance(error, FileNotFoundError):
+        return resources.missing(error)
     # Only a command that has imported the driver can fail in it.
     if "psycopg" not in sys.modules:
         return None

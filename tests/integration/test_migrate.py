@@ -15,8 +15,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg import Connection, conninfo, sql
+from typer.testing import CliRunner
 
 from pgbill import db, installation, programs, resources, roles, schema, upgrade
+from pgbill.cli import app
 from pgbill.errors import ConfigError, SchemaError, TemporaryError
 from pgbill.server import Server
 from tests import builders
@@ -330,3 +332,16 @@ def _own(server: DatabaseServer, dsn: str, login: str) -> None:
     query = sql.SQL("ALTER DATABASE {} OWNER TO {}")
     with server.connect() as admin:
         admin.execute(query.format(sql.Identifier(database), sql.Identifier(login)))
+
+
+def test_a_missing_file_is_told_in_a_sentence(dsn: str, patch_shipped: Path) -> None:
+    """An installation that was copied in part is for a person to mend."""
+    (patch_shipped / "sql" / "functions" / "price.sql").unlink()
+
+    result = CliRunner().invoke(app, ["migrate"], env={"PGBILL_DSN": dsn})
+
+    assert (result.exit_code, result.stdout) == (78, "")
+    assert result.stderr == (
+        "pgbill: sql/functions/price.sql, which belongs to pgbill, is missing."
+        " Install pgbill again.\n"
+    )

@@ -51,3 +51,12 @@ def test_each_migration_is_a_pair() -> None:
 
 def test_alembic_is_not_shadowed() -> None:
     assert not resources.path("alembic", "__init__.py").exists()
+
+
+def test_only_what_is_shipped_is_missing(tmp_path: Path) -> None:
+    """A file of somebody's own that is not there is told where it is read."""
+    ours = FileNotFoundError(2, "No such file", str(resources.path("sql", "x.sql")))
+    theirs = FileNotFoundError(2, "No such file", str(tmp_path / "x.sql"))
+
+    assert str(resources.missing(ours)).startswith("sql/x.sql, which belongs to")
+    assert resources.missing(theirs) is None
