@@ -343,13 +343,22 @@ def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
     return opened
 
 
+def asks_table(settings: Settings) -> bool:
+    """Tell whether tax comes of the table of rates, and not from a service."""
+    return _tax_provider(settings) == TABLE
+
+
+def _tax_provider(settings: Settings) -> str:
+    return settings.tax_provider or (HTTP if settings.tax_url else TABLE)
+
+
 def tax_service(settings: Settings) -> TaxService | None:
     """Return the tax service of the settings; none: the table of rates.
 
     Raises:
         ConfigError: It cannot be asked: there is no such provider, or no such file.
     """
-    name = settings.tax_provider or (HTTP if settings.tax_url else TABLE)
+    name = _tax_provider(settings)
     if name == TABLE:
         return None
     service = TaxService(

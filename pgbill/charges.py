@@ -63,6 +63,14 @@ def write(conn: Connection[Any], staged: Staged) -> Written:
     return Written(new.count, 0, staged.read_count - new.count)
 
 
+def unknown_tax_classes(conn: Connection[Any]) -> list[Found]:
+    """Return tax classes of the file that nothing knows, up to 20, while it is loaded.
+
+    None if there are no tax rates at all: they may come after the charges.
+    """
+    return db.fetch_all(conn, _QUERIES["unknown_tax_classes"], Found)
+
+
 def analyze(conn: Connection[Any]) -> None:
     """Renew the statistics, after the commit: plans made on an empty table scan it."""
     conn.execute("ANALYZE pgbill.charge")

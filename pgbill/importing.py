@@ -7,6 +7,7 @@ of one kind queue, and no run waits for them; but an account does not change in 
 invoice is made of while it is being invoiced.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -21,8 +22,8 @@ from pgbill import prepaid as prepaid_file
 from pgbill import reading, staging
 from pgbill import subscriptions as subscription_file
 from pgbill import usage as usage_file
-from pgbill.reading import Format
-from pgbill.staging import Layout, OnProgress, Staged, Written
+from pgbill.reading import Format, Source
+from pgbill.staging import Found, Layout, OnProgress, Staged, Written
 
 
 class Kind(Protocol):
@@ -98,13 +99,30 @@ def charges(
     *,
     format_: Format | None = None,
     on_progress: OnProgress | None = None,
+    tax_by_table: bool = True,
 ) -> Report:
     """Import charges; `conn` is in autocommit mode, as the owner of the schema.
+
+    Args:
+        conn: The connection.
+        file: As for all imports.
+        format_: As for all imports.
+        on_progress: As for all imports.
+        tax_by_table: Remark tax classes that nothing knows; if false, a tax service
+            may.
 
     Raises:
         BadInputError: The file holds something wrong; nothing was changed.
     """
-    return _import(conn, charge_file, file, format_, on_progress)
+    with (
+        reading.opened(file, format_=format_) as source,
+        staging.loaded(conn, charge_file.LAYOUT, source, on_progress) as staged,
+    ):
+        with conn.transaction():
+            written = charge_file.write(conn, staged)
+        charge_file.analyze(conn)
+        unknown = charge_file.unknown_tax_classes(conn) if tax_by_table else []
+    return replace(_report(staged, written), remarks=_remarks(source, unknown))
 
 
 def discounts(
@@ -180,14 +198,10 @@ def payments(
         with conn.transaction():
             done = payment_file.write(conn, staged, allow_unmatched=allow_unmatched)
         payment_file.analyze(conn)
-    remarks = [
-        f"{source.name}:{each.line}: {each.column_name}: {each.reason}"
-        for each in done.unmatched
-    ]
     return replace(
         _report(staged, done.written),
         unmatched=done.unmatched_count,
-        remarks=tuple(remarks),
+        remarks=_remarks(source, done.unmatched),
     )
 
 
@@ -212,6 +226,14 @@ def usage(
             written = usage_file.write(conn, staged, last_seq=last_seq)
         usage_file.analyze(conn)
     return _report(staged, written)
+
+
+def _remarks(source: Source, found: Sequence[Found]) -> tuple[str, ...]:
+    """Write what a person should know, each with its place."""
+    return tuple(
+        f"{source.name}:{each.line}: {each.column_name}: {each.reason}"
+        for each in found
+    )
 
 
 def _import(

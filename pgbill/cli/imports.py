@@ -26,7 +26,6 @@ Kind = Literal[
     "accounts",
     "subscriptions",
     "usage",
-    "charges",
     "discounts",
     "prepaid",
     "invoices",
@@ -83,11 +82,25 @@ def charges(file: File, *, format_: Format = None, json: output.AsJson = False) 
     """Import one-off charges, and credits; a run may go on meanwhile.
 
     The first closing after its service date bills a charge. A charge never changes:
-    take it back by another one, below zero. Reads PGBILL_DSN.
+    take it back by another one, below zero. Tax classes that no tax rate and no price
+    knows are told. Reads PGBILL_DSN, PGBILL_TAX_URL and PGBILL_TAX_PROVIDER.
 
     Example: pgbill import charges charges.csv
     """
-    _import("charges", file, format_, json=json)
+    from pgbill import billing, config, importing
+
+    by_table = billing.asks_table(config.load())
+    with _connected("charges") as conn, _progress("charges") as on_progress:
+        report = importing.charges(
+            conn,
+            file,
+            format_=format_,
+            on_progress=on_progress,
+            tax_by_table=by_table,
+        )
+    _print(_counts(report), json=json)
+    for remark in report.remarks:
+        output.whisper(remark)
 
 
 @commands.command()
@@ -183,7 +196,6 @@ def _import(
         "accounts": importing.accounts,
         "subscriptions": importing.subscriptions,
         "usage": importing.usage,
-        "charges": importing.charges,
         "discounts": importing.discounts,
         "prepaid": importing.prepaid,
         "invoices": importing.invoices,

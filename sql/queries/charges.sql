@@ -209,3 +209,28 @@ WITH written AS (
 
 SELECT count(*) AS count
 FROM written;
+
+-- name: unknown_tax_classes
+-- A charge never changes, so a slip of the pen is told when it comes, not when it is billed.
+SELECT
+    min(complete_charge.line) AS line,
+    'tax_class' AS column_name,
+    format(
+        'no tax rate and no price knows %s (%s); it cannot be billed until a rate does',
+        complete_charge.tax_class,
+        CASE count(*) WHEN 1 THEN '1 charge' ELSE format('%s charges', count(*)) END
+    ) AS reason,
+    count(*) OVER () AS problem_count
+FROM pg_temp.complete_charge
+WHERE EXISTS (SELECT FROM pgbill.tax_rate)
+    AND NOT EXISTS (
+        SELECT FROM pgbill.tax_rate
+        WHERE tax_rate.tax_class = complete_charge.tax_class
+    )
+    AND NOT EXISTS (
+        SELECT FROM pgbill.price
+        WHERE price.tax_class = complete_charge.tax_class
+    )
+GROUP BY complete_charge.tax_class
+ORDER BY min(complete_charge.line), complete_charge.tax_class
+LIMIT 20;

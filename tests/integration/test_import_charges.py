@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from psycopg import Connection
+from typer.testing import CliRunner
 
 from pgbill import importing, roles
+from pgbill.cli import app
 from pgbill.importing import Report
 from tests import builders
 from tests.actors import Actor, Threads, connect, wait_for, wait_until_blocked
@@ -208,3 +210,55 @@ def test_imports_queue(dsn: str, tmp_path: Path) -> None:
 
         report = wait_for(waiting)
         assert (report.new, report.unchanged) == (1, 1)
+
+
+_UNKNOWN = (
+    "c.csv:3: tax_class: no tax rate and no price knows stanard (2 charges); it cannot"
+    " be billed until a rate does"
+)
+
+
+def test_a_tax_class_that_nothing_knows_is_told(
+    conn: Connection[Any], tmp_path: Path
+) -> None:
+    """The charge is taken: a rate may still come. One of a price is no slip."""
+    builders.tax_rate(conn)
+    builders.price(conn, builders.seller(conn), tax_class="reduced")
+    typed = {"tax_class": "stanard"}
+
+    report = load(
+        conn,
+        tmp_path,
+        SETUP,
+        {**SETUP, **typed, "key": "c-2"},
+        {**SETUP, **typed, "key": "c-3"},
+        {**SETUP, "tax_class": "reduced", "key": "c-4"},
+    )
+
+    assert report.new == 4
+    assert [Path(each).name for each in report.remarks] == [_UNKNOWN]
+
+
+def test_without_tax_rates_no_class_is_unknown(
+    conn: Connection[Any], tmp_path: Path
+) -> None:
+    assert load(conn, tmp_path, SETUP).remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"), [({}, True), ({"PGBILL_TAX_URL": "http://tax.test"}, False)]
+)
+def test_a_tax_service_may_know_more_classes(
+    dsn: str, tmp_path: Path, settings: dict[str, str], told: bool
+) -> None:
+    with contextlib.closing(connect(dsn, roles.OWNER)) as conn:
+        open_shop(conn)
+        builders.tax_rate(conn)
+    file = write_csv(tmp_path / "c.csv", [{**SETUP, "tax_class": "stanard"}])
+
+    done = CliRunner().invoke(
+        app, ["import", "charges", file], env={"PGBILL_DSN": dsn, **settings}
+    )
+
+    assert done.exit_code == 0
+    assert ("knows stanard (1 charge)" in done.stderr) == told
