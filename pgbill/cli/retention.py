@@ -16,6 +16,12 @@ commands = typer.Typer(
     help="Drop usage that is billed and no longer needed.", no_args_is_help=True
 )
 
+_OTHER_ZONES = (
+    "months are those of UTC: in other zones late usage also ends for the local month"
+    " before (west of Greenwich) or after (east of it), which reaches into a month that"
+    " would go."
+)
+
 
 @commands.callback()
 def retention() -> None:
@@ -43,6 +49,11 @@ def drop(
     sum again what is gone, and records of such a month, or of a period that began in
     it, cannot be imported any more. A run may go on meanwhile. Reads PGBILL_DSN.
 
+    A month is one of UTC, and a period that reaches into it takes no late usage any
+    more. For accounts in other zones these are two: with September that ends for the
+    local September, and west of Greenwich for the local August, whose last hours are
+    of September in UTC; east of it for the local October, by its first hours.
+
     Example: pgbill retention drop --before 2025-01 --dry-run
     """
     from pgbill import config, db, roles, schema, server
@@ -63,6 +74,8 @@ def drop(
             f" are not done with. The first: {month.reason}."
         )
     if dry_run:
+        if len(kept) < len(months):
+            output.say(_OTHER_ZONES)
         output.say("nothing was dropped: --dry-run.")
     if kept:
         raise typer.Exit(FindingsError.exit_code)

@@ -38,8 +38,20 @@ def test_what_is_billed_goes_and_the_rest_stays(dsn: str, tmp_path: Path) -> Non
         ["2026-01", "2", "0"],
         ["2026-02", "1", "1"],
     ]
-    assert planned.stderr == f"{stays}pgbill: nothing was dropped: --dry-run.\n"
+    told, zones, end = planned.stderr.splitlines(keepends=True)
+    assert told == stays
+    assert zones.startswith(
+        "pgbill: months are those of UTC: in other zones late usage"
+    )
+    assert end == "pgbill: nothing was dropped: --dry-run.\n"
     assert first.stderr == again.stderr == stays
     assert again.json == [{"month": "2026-02", "records": 1, "unfinished": 1}]
     assert len(january.stdout.splitlines()) == 1
     assert_clean(pgbill)
+
+
+def test_a_month_is_one_of_utc(dsn: str, tmp_path: Path) -> None:
+    help_ = " ".join(Pgbill(dsn, tmp_path)("retention", "drop", "-h").stdout.split())
+
+    assert "A month is one of UTC" in help_
+    assert "west of Greenwich for the local August" in help_
