@@ -64,6 +64,10 @@ class Closing:
 
     period_start: date
     period_end: date
+    zone: str
+    """That of the account when it was closed."""
+    zone_before: str | None
+    """That of the closing before; none: there is none."""
     outcome: str
     usage_seq: int
     closed_at: datetime

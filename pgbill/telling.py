@@ -141,11 +141,14 @@ def closing(told: Closing, invoice: Invoice | None) -> Entry:
         text = f"The first day, {told.period_end}, was opened"
     else:
         text = f"The period {told.period_start} to {told.period_end} was closed"
+    if told.zone_before not in (None, told.zone):
+        text += f" in the zone {told.zone}, not {told.zone_before} any more"
     if told.usage_seq:
         text += f", with usage up to import {told.usage_seq}"
     facts: dict[str, object] = {
         "period_start": told.period_start,
         "period_end": told.period_end,
+        "zone": told.zone,
         "outcome": told.outcome,
         "usage_seq": told.usage_seq,
         "fencing_token": told.fencing_token,

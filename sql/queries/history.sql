@@ -43,6 +43,8 @@ ORDER BY lease_event.lease_event_id;
 SELECT
     billing_period.period_start,
     billing_period.period_end,
+    billing_period.zone,
+    lag(billing_period.zone) OVER (ORDER BY billing_period.period_end) AS zone_before,
     billing_period.outcome,
     billing_period.usage_seq,
     billing_period.closed_at,

@@ -10,7 +10,7 @@ from pgbill.errors import UsageError
 from pgbill.story import Story
 from tests import world
 from tests.actors import bill_all
-from tests.shop import Shop, run_sql
+from tests.shop import FIRST_DAY, MARCH, Shop, run_sql
 
 pytestmark = pytest.mark.one_server
 
@@ -52,6 +52,21 @@ def test_a_period_without_an_invoice_is_told(
 
     assert first.startswith("The first day, 2026-01-01, was opened")
     assert first.endswith(": nothing to bill.")
+
+
+def test_a_zone_that_changed_is_told(conn: Connection[Any]) -> None:
+    """Also of one period alone: the closing before need not be told with it."""
+    account = Shop.open(conn).account(conn)
+    bill_all(conn, account, through_on=FIRST_DAY)
+    run_sql(conn, "UPDATE pgbill.account SET zone = 'Asia/Tokyo'")
+    bill_all(conn, account, through_on=MARCH)
+
+    moved = texts(story.tell(conn, account.key, "2026-01"), "closed")
+    later = texts(story.tell(conn, account.key, "2026-02"), "closed")
+
+    told = [" in the zone Asia/Tokyo, not Europe/Berlin" in each for each in moved]
+    assert told == [False, True], moved
+    assert [" in the zone " in each for each in later] == [False]
 
 
 def test_lines_that_wait_are_told(conn: Connection[Any]) -> None:
