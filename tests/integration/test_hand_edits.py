@@ -16,6 +16,8 @@ from psycopg import Connection
 from pgbill import db, fingerprint, installation, roles, schema
 from pgbill.errors import SchemaError
 
+pytestmark = pytest.mark.one_server
+
 _REPLACE_FENCE = """
     CREATE OR REPLACE FUNCTION pgbill.fence() RETURNS trigger LANGUAGE plpgsql
     AS 'BEGIN RETURN NULL; END'

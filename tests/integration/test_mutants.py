@@ -76,6 +76,8 @@ from tests.integration.test_prepaid_limit import (
 )
 from tests.shop import run_sql
 
+pytestmark = pytest.mark.one_server
+
 ALONE: dict[str, Callable[[Connection[Any]], bool]] = {
     "invoice a period twice": can_invoice_a_period_twice,
     "reissue what is not cancelled": can_reissue_what_is_not_cancelled,
