@@ -68,6 +68,17 @@ class Retried:
 
 
 @dataclass(frozen=True, slots=True)
+class Parked:
+    """An account of a run that is parked, and who has done it."""
+
+    account_key: str
+    run_id: int | None
+    acted_by: str | None
+    """None: the run has."""
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Account:
     bucket: int
     account_id: int
@@ -117,12 +128,20 @@ def retry(
 ) -> list[Retried]:
     """Make the accounts that failed or were parked in a run due again.
 
-    What is due today for those that were parked is approved, however many periods.
+    Also those that a later run has given up, but not what a person has parked. What is
+    due today for those that were parked is approved, however many periods.
     """
     with conn.transaction(force_rollback=dry_run):
         return db.fetch_all(
             conn, _QUERIES["retry_run"], Retried, run_id=run_id, reason=reason, by=by
         )
+
+
+def still_parked(conn: Connection[Any], run_id: int) -> list[Parked]:
+    """Return what failed in a run and is parked now, up to a thousand."""
+    return db.fetch_all(
+        conn, _QUERIES["still_parked"], Parked, run_id=run_id, limit=_LISTED_FAILURES
+    )
 
 
 def retry_parked(

@@ -107,6 +107,11 @@ def whisper(message: str) -> None:
     sys.stderr.flush()
 
 
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Write how many: 1 draft is, 2 drafts are; the plural of one word has an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def line(text: str) -> None:
     """Print a line of data on stdout."""
     sys.stdout.write(f"{text}\n")

@@ -8,7 +8,7 @@ from pgbill.cli import output
 from pgbill.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgbill.runs import Run
+    from pgbill.runs import Parked, Run
 
 commands = typer.Typer(no_args_is_help=True, help="Look at runs, and after them.")
 
@@ -159,18 +159,35 @@ def retry(
         "dry_run": dry_run,
     }
     command = "pgbill run"
+    parked: list[Parked] = []
     with runs.connected(server.dsn(config.load())) as conn:
         if run_id is not None:
             command = runs.get(conn, run_id).command
             found = runs.retry(conn, run_id, **given)
+            parked = runs.still_parked(conn, run_id)
         else:
             found = runs.retry_parked(conn, account_key=account, **given)
+    if account is not None and not found:
+        raise UsageError(f"account {account} is not parked.")
     rows = [{"account": each.account_key, "was": each.was} for each in found]
     output.table(rows, {"account": "account", "was": "was"}, json=json)
-    would_be = "would be" if dry_run else "are"
-    output.say(f"{len(rows)} accounts {would_be} due again.")
+    are = ("would be", "would be") if dry_run else ("is", "are")
+    accounts = output.count(len(rows), f"account {are[0]}", f"accounts {are[1]}")
+    output.say(f"{accounts} due again.")
+    freed = {each.account_key for each in found}
+    for each in parked:
+        if each.account_key not in freed:
+            output.say(_stays(each))
     if rows and not dry_run:
         output.say(f"now: {command}")
+
+
+def _stays(parked: "Parked") -> str:
+    by = parked.acted_by or f"run {parked.run_id}"
+    return (
+        f"account {parked.account_key} stays parked, by {by}: {parked.reason};"
+        " see pgbill account unpark."
+    )
 
 
 def asked(run: Any) -> str:  # noqa: ANN401

@@ -1,5 +1,6 @@
 -- Make the accounts that failed in a run, or that it has parked, due again, on the word of a
--- person. What somebody has parked by hand stays parked.
+-- person; also those that failed in it and that a later run has given up. What somebody has
+-- parked by hand stays parked.
 
 CREATE OR REPLACE FUNCTION pgbill.retry_run(p_run_id bigint, p_reason text, p_by text)
 RETURNS TABLE (bucket integer, account_id bigint, was text)
@@ -17,6 +18,21 @@ BEGIN
         FROM pgbill.lease
         WHERE (lease.failed_run_id = p_run_id AND lease.parked_at IS NULL)
             OR (lease.run_id = p_run_id AND lease.parked_at IS NOT NULL AND lease.acted_by IS NULL)
+            OR (
+                lease.parked_at IS NOT NULL
+                AND lease.acted_by IS NULL
+                -- Whether so many periods are right is asked for the run that has asked.
+                AND lease.detail NOT LIKE 'more than % billing periods are due since %'
+                AND EXISTS (
+                    SELECT
+                    FROM pgbill.lease_event
+                    WHERE lease_event.run_id = p_run_id
+                        AND lease_event.outcome = 'failed'
+                        AND lease_event.bucket = lease.bucket
+                        AND lease_event.account_id = lease.account_id
+                        AND lease_event.due_on = lease.due_on
+                )
+            )
         ORDER BY lease.bucket, lease.account_id
         FOR UPDATE
     ),

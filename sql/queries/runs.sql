@@ -34,6 +34,22 @@ INNER JOIN pgbill.account
 ORDER BY account.key
 LIMIT :limit;
 
+-- name: still_parked
+-- What failed in a run, or was parked by it, and is parked now: by whom, or by which run.
+SELECT
+    account.key AS account_key,
+    lease.run_id,
+    lease.acted_by,
+    lease.detail AS reason
+FROM pgbill.run_failures(:run_id) AS failure
+INNER JOIN pgbill.lease
+    ON failure.bucket = lease.bucket AND failure.account_id = lease.account_id
+INNER JOIN pgbill.account
+    ON failure.bucket = account.bucket AND failure.account_id = account.account_id
+WHERE lease.parked_at IS NOT NULL
+ORDER BY account.key
+LIMIT :limit;
+
 -- name: find_account
 SELECT
     account.bucket,

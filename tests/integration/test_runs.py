@@ -146,13 +146,35 @@ def test_what_a_run_has_parked_is_unparked(dsn: str, owner: Connection[Any]) -> 
     assert told(dsn, "run", "--through", "2026-05-31")["invoiced"] == 6
 
 
+def test_what_a_later_run_has_given_up_is_retried(
+    dsn: str, owner: Connection[Any]
+) -> None:
+    """It failed in run 1, and run 2 parks it at its last attempt."""
+    shop = Shop.open(owner)
+    shop.account(owner, key="F-1", country="FR")
+    shop.account(owner, key="F-2", country="FR")
+    for _ in range(2):
+        assert call(dsn, "run", "--through", "2025-12-31").exit_code == 1
+    run_sql(owner, "UPDATE pgbill.lease SET attempts = 4")
+    assert told(dsn, "run", "--through", "2025-12-31")["parked"] == 2
+    call(dsn, "account", "unpark", "F-2", "--reason", "a check")
+    call(dsn, "account", "park", "F-2", "--reason", "in dispute")
+
+    retried = call(dsn, "runs", "retry", "1", "--reason", "rate added")
+
+    assert "1 account is due again." in retried.stderr
+    assert f"F-2 stays parked, by {billing.who()}: in dispute" in retried.stderr
+    still = "SELECT count(*) FROM pgbill.lease WHERE parked_at IS NOT NULL"
+    assert value(owner, still) == 1
+
+
 def test_a_dry_run_of_a_retry_changes_nothing(dsn: str, owner: Connection[Any]) -> None:
     account = Shop.open(owner).account(owner)
     call(dsn, "run", "--through", "2026-05-31")
 
     would = call(dsn, "runs", "retry", "1", "--reason", "x", "--dry-run")
 
-    assert "1 accounts would be due again." in would.stderr
+    assert "1 account would be due again." in would.stderr
     assert lease_row(owner, account)["parked_at"] is not None
 
 
@@ -206,6 +228,7 @@ def test_parking_takes_the_lease_from_its_worker(
         (("runs", "retry", "9", "--reason", "x"), "there is no run 9."),
         (("runs", "retry", "1", "--account", "A-1", "--reason", "x"), "not both"),
         (("runs", "retry", "1", "--reason", " "), "--reason is empty."),
+        (("runs", "retry", "--account", "A-1", "--reason", "x"), "A-1 is not parked."),
         (("account", "park", "A-9", "--reason", "x"), "there is no account A-9."),
         (("account", "park", "A-1", "--reason", ""), "--reason is empty."),
         (("account", "unpark", "A-9", "--reason", "x"), "there is no account A-9."),
