@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 _PERCENT_AT_MOST = 1_000_000
+_MOVED_BY = Decimal(20)
 
 
 def _day(text: str) -> date:
@@ -91,13 +92,14 @@ def run(
         ),
     ] = False,
     moved_by: Annotated[
-        Decimal,
+        Decimal | None,
         typer.Option(
             parser=_percent,
             metavar="PERCENT",
-            help="With --dry-run: tell of amounts that differ by more than this.",
+            help="With --dry-run: tell of amounts that differ by more than this."
+            " Default: 20.",
         ),
-    ] = Decimal(20),
+    ] = None,
     csv: Annotated[
         Path | None,
         typer.Option(
@@ -131,8 +133,11 @@ def run(
     )
     if csv is not None and not dry_run:
         raise UsageError("--csv goes with --dry-run.")
+    if moved_by is not None and not dry_run:
+        raise UsageError("--moved-by goes with --dry-run.")
     if dry_run:
-        _rehearse(settings, request, moved_by, csv, json=json)
+        moved_percent = _MOVED_BY if moved_by is None else moved_by
+        _rehearse(settings, request, moved_percent, csv, json=json)
         return
     with _progress() as bar:
         summary = billing.run(

@@ -370,6 +370,7 @@ def test_an_account_without_a_tax_answer_is_an_error_of_its_own(
     ("arguments", "sentence"),
     [
         (("--csv", "x.csv"), "--csv goes with --dry-run."),
+        (("--moved-by", "5"), "--moved-by goes with --dry-run."),
         (("--dry-run", "--moved-by", "much"), "'much' is not a percentage"),
         (("--dry-run", "--moved-by", "-1"), "'-1' is not a percentage"),
         (("--dry-run", "--moved-by", "NaN"), "'NaN' is not a percentage"),
