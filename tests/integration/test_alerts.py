@@ -33,6 +33,8 @@ from tests.post import Relay
 from tests.shifts import job, run_shift
 from tests.shop import Shop, findings, run_sql, value, values
 
+pytestmark = pytest.mark.one_server
+
 POLICY = Policy(
     to="oncall@example.com",
     every_seconds=900,

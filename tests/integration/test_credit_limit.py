@@ -30,6 +30,8 @@ from tests.builders import Account
 from tests.clerk import Clerk
 from tests.shop import FEBRUARY, FIRST_DAY, Shop, value
 
+pytestmark = pytest.mark.one_server
+
 _SCOPE = Scope(2, date(2026, 1, 31))
 
 

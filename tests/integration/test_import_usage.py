@@ -16,6 +16,8 @@ from tests.actors import Threads, connect, wait_for, wait_until_blocked
 from tests.inputs import Row, refusals, rows, write_csv, write_jsonl
 from tests.shop import Shop, findings, run_sql, value, values
 
+pytestmark = pytest.mark.one_server
+
 RECORD: Row = {
     "key": "u-1",
     "account": "a-1",

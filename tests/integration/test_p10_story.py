@@ -16,6 +16,8 @@ from tests.actors import EXPIRED, Actor, bill_all, expire
 from tests.builders import Account
 from tests.shop import Shop, books, run_sql, value
 
+pytestmark = pytest.mark.one_server
+
 Story = Callable[[Connection[Any], Account], None]
 
 

@@ -22,6 +22,8 @@ from tests.shifts import job, run_shift
 from tests.shop import FEBRUARY, FIRST_DAY, Shop, findings, value, values
 from tests.taxes import always, asks, takes
 
+pytestmark = pytest.mark.one_server
+
 
 @pytest.fixture
 def service() -> Iterator[TaxServer]:

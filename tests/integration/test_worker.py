@@ -39,6 +39,8 @@ from tests.shop import (
     values,
 )
 
+pytestmark = pytest.mark.one_server
+
 Bill = Callable[..., list[Billed]]
 Meddle = Callable[[list[Lease]], object]
 
