@@ -5,7 +5,8 @@ calls fail, it is the service that is ill: more calls would make it worse, and w
 up the attempts of accounts that are all right. Then the breaker opens and nobody is let
 through. After a rest a single call is, the probe: if it is answered the breaker closes,
 else it rests longer. A service that asks for fewer calls is left alone for as long as
-it says, which is no failure.
+it says, which is no failure. One that has let nobody in so far, since the token or the
+address is wrong, is known for it after very few calls.
 
 It is arithmetic with a clock that is given to it: it neither waits nor calls. Whoever
 wants to call asks `admit`, and tells with the pass what came of it.
@@ -20,6 +21,8 @@ RECENT = 30
 """So many calls are looked at."""
 AT_LEAST = 10
 """Fewer of them say nothing about a service."""
+DENIALS = 3
+"""So many are enough if there was nothing else yet: a small run makes no more calls."""
 _LONGEST_REST = 32
 """In rests: each probe that fails doubles the rest, up to this."""
 _PATIENT_SECONDS = 1.0
@@ -52,6 +55,7 @@ class Breaker:
         self._silent_until = 0.0
         self._rests = 1
         self._probe: Pass | None = None
+        self._was_let_in = False
 
     @property
     def is_open(self) -> bool:
@@ -81,12 +85,18 @@ class Breaker:
 
     def succeeded(self, admitted: Pass) -> None:
         """Learn that the service has answered, whatever it said."""
+        self._was_let_in = True
         if self._is_news(admitted):
             self._limited_at = None
             self._count(admitted, fails=False)
 
     def failed(self, admitted: Pass, reason: str) -> None:
         """Learn that it did not, through a fault of its own."""
+        self._was_let_in = True
+        self.denied(admitted, reason)
+
+    def denied(self, admitted: Pass, reason: str) -> None:
+        """Learn that it lets us in with no call, whatever it is about."""
         if self._is_news(admitted):
             self.reason = reason
             self._limited_at = None
@@ -116,7 +126,8 @@ class Breaker:
             return
         self._recent.append(fails)
         seen = len(self._recent)
-        if fails and seen >= AT_LEAST and 3 * sum(self._recent) >= seen:
+        enough = AT_LEAST if self._was_let_in else DENIALS
+        if fails and seen >= enough and 3 * sum(self._recent) >= seen:
             self._open()
 
     def _open(self) -> None:

@@ -25,8 +25,8 @@ class TaxError(PgbillError):
     """The tax service gave no answer that can be used."""
 
 
-class TaxDeniedError(TaxError):
-    """The tax service will not talk to us at all, whichever account it is about."""
+class TaxBrokenError(TaxError):
+    """A provider fell over; the account fails, and the service is doubted."""
 
 
 class TaxUnavailableError(TaxError):
@@ -36,6 +36,10 @@ class TaxUnavailableError(TaxError):
         """Keep how many seconds it wants to be left alone with this question."""
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class TaxDeniedError(TaxUnavailableError):
+    """The tax service will not talk to us at all, whichever account it is about."""
 
 
 class TaxLimitedError(TaxUnavailableError):

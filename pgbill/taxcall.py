@@ -2,9 +2,10 @@
 
 What may pass is tried again, after a wait that is drawn at random so that many accounts
 do not come back at the same moment, or as long as the service says. An account has a
-number of attempts; but while the breaker is open it is not the account's fault, and
-nothing is counted. All waiting is done in the event loop: it holds no thread and no
-transaction, and ends at once when the call is cancelled.
+number of attempts; but while the breaker is open, or if the service lets nobody in, it
+is not the account's fault, and nothing is counted. All waiting is done in the event
+loop: it holds no thread and no transaction, and ends at once when the call is
+cancelled.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from pgbill import taxanswer
 from pgbill.breaker import Breaker, Pass
 from pgbill.tax import (
     Question,
+    TaxBrokenError,
     TaxDeniedError,
     TaxError,
     TaxLimitedError,
@@ -111,11 +113,15 @@ class _Call:
         except TaxLimitedError as error:
             breaker.limited(admitted, self._limit(error), error.message)
             raise
+        except TaxDeniedError as error:
+            # No fault of the account, so no attempt: it is for the breaker to end.
+            breaker.denied(admitted, error.message)
+            raise
         except TaxUnavailableError as error:
             breaker.failed(admitted, error.message)
             self.counted += not breaker.is_open
             raise
-        except TaxDeniedError as error:
+        except TaxBrokenError as error:
             breaker.failed(admitted, error.message)
             raise
         except TaxError:
@@ -136,7 +142,7 @@ class _Call:
         except TaxError:
             raise
         except Exception as error:
-            raise TaxDeniedError(
+            raise TaxBrokenError(
                 f"the tax service cannot be asked: {error!r}"
             ) from error
         return taxanswer.check(self.question.text, told)

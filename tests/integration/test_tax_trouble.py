@@ -128,7 +128,7 @@ def test_after_its_attempts_an_account_fails_with_the_last_words(
     assert sum(key.startswith("A-7/") for key, _ in service.questions) == 3
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422])
+@pytest.mark.parametrize("status", [400, 409, 422])
 def test_what_the_service_refuses_is_final_and_told_in_its_words(
     dsn: str, admin: Connection[Any], service: TaxServer, status: int
 ) -> None:
@@ -340,17 +340,37 @@ def test_a_limit_that_never_ends_is_given_up_as_well(
     assert tally.failed == 0
 
 
-def test_a_wrong_token_fails_few_before_the_run_ends(
-    dsn: str, admin: Connection[Any]
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_a_wrong_token_fails_nobody(
+    dsn: str, admin: Connection[Any], count: int
 ) -> None:
-    """It is not about them, though each refusal is final."""
-    _accounts(admin, 100)
+    """It is not about them; and nobody storms a service that lets no one in."""
+    _accounts(admin, count)
     with TaxServer(token="right") as service:
         work = job(dsn, tax=asks(service, in_flight=10, patience_seconds=0.3))
         tally, sentence = _give_up(work)
 
-    assert "says 401" in sentence
-    assert tally.failed <= 20
+    assert "has not recovered within 0.3 s (the tax service says 401: {" in sentence
+    assert (tally.failed, tally.parked) == (0, 0)
+    assert value(admin, "SELECT count(*) FROM pgbill.lease WHERE holder <> ''") == 0
+    assert value(admin, "SELECT max(attempts) FROM pgbill.lease") == 0
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405])
+def test_a_service_that_lets_nobody_in_is_asked_few_times(
+    dsn: str, admin: Connection[Any], service: TaxServer, status: int
+) -> None:
+    """And when it does again, all is invoiced by the same run."""
+    _accounts(admin, 2)
+    service.answer = at_first(2, always(status), service)
+
+    tally = run_shift(job(dsn, tax=asks(service)))
+
+    assert (tally.invoiced, tally.failed) == (2, 0)
+    assert len(service.questions) <= 6
+    assert tally.notices[0].startswith(
+        f"the tax service fails (the tax service says {status}"
+    )
 
 
 def test_a_lease_that_is_lost_while_its_call_rests_is_not_asked_for_again(

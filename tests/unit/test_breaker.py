@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgbill.breaker import AT_LEAST, RECENT, Breaker, Pass
+from pgbill.breaker import AT_LEAST, DENIALS, RECENT, Breaker, Pass
 
 REST = 10.0
 
@@ -50,6 +50,28 @@ def open_up(breaker: Breaker) -> None:
 def test_a_few_failures_say_nothing_of_a_service(breaker: Breaker) -> None:
     for _ in range(AT_LEAST - 1):
         call(breaker, fails=True)
+
+    assert not breaker.is_open
+
+
+def test_a_few_denials_are_enough_if_nothing_else_has_come(breaker: Breaker) -> None:
+    for _ in range(DENIALS):
+        assert not breaker.is_open
+        breaker.denied(admitted(breaker), "401")
+
+    assert breaker.is_open
+    assert breaker.reason == "401"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_few_denials_are_not_enough_for_one_that_lets_us_in(
+    breaker: Breaker, fails: bool
+) -> None:
+    """It was only this account's address, perhaps."""
+    call(breaker, fails=fails)
+
+    for _ in range(AT_LEAST - 2):
+        breaker.denied(admitted(breaker), "404")
 
     assert not breaker.is_open
 
