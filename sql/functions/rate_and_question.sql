@@ -1,5 +1,8 @@
 -- Rate accounts whose tax a service is asked for: a draft without tax, the question, and the
 -- answer if the same question was answered before. The caller asks outside any transaction.
+--
+-- What is billed again is asked again, even if the question reads the same: its answer may be
+-- what is to be put right. So the revision goes into the hash, but not into what is asked.
 
 CREATE OR REPLACE FUNCTION pgbill.rate_and_question(
     p_buckets integer[],
@@ -84,7 +87,25 @@ BEGIN
         HAVING count(*) > 0
     ) AS asked ON TRUE
     CROSS JOIN LATERAL (
-        SELECT encode(sha256(convert_to(asked.question::text, 'UTF8')), 'hex') AS question_hash
+        SELECT
+            encode(
+                sha256(convert_to(asked.question::text || again.revision_text, 'UTF8')), 'hex'
+            ) AS question_hash
+        FROM (
+            SELECT
+                coalesce(
+                    (
+                        SELECT format(' revision %s', max(invoice.revision) + 1)
+                        FROM pgbill.invoice
+                        WHERE p_period_ends IS NOT NULL
+                            AND rated.bucket = invoice.bucket
+                            AND rated.account_id = invoice.account_id
+                            AND (rated.draft).period_end = invoice.period_end
+                        HAVING max(invoice.revision) IS NOT NULL
+                    ),
+                    ''
+                ) AS revision_text
+        ) AS again
     ) AS hashed
     LEFT JOIN pgbill.tax_answer
         ON

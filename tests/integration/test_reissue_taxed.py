@@ -75,12 +75,27 @@ def test_another_question_is_asked(
     assert findings(admin) == {}
 
 
-def test_the_same_question_is_not_asked_again(
+def test_the_same_question_is_asked_again(
     admin: Connection[Any], clerk: Clerk, service: TaxServer
 ) -> None:
-    _reissue(clerk, service)
+    """Its answer was wrong, perhaps; each has a key of its own, and is kept."""
+    service.rate = "10"
+    once = _reissue(clerk, service)
+    service.rate = "20"
+    with reissue.opened(asks(service)) as reissuing:
+        twice = reissuing.reissue(clerk.conn, clerk.head("NL-000002"), ORDER)
 
-    assert len(service.questions) == 1
+    assert once.invoice is not None
+    assert twice.invoice is not None
+    assert str(once.invoice.gross_amount) == "11.00"
+    assert str(twice.invoice.gross_amount) == "12.00"
+    assert len({key for key, _ in service.questions}) == 3
+    assert len({str(question) for _, question in service.questions}) == 1
+    assert values(
+        admin,
+        "SELECT answer #>> '{lines,0,rate}' FROM pgbill.tax_answer"
+        " ORDER BY fencing_token",
+    ) == ["7", "10", "20"]
     assert findings(admin) == {}
 
 
