@@ -270,7 +270,7 @@ def _print(summary: "Summary", *, json: bool) -> None:
     for each in summary.failures:
         output.say(f"account {each.account_key} {each.outcome}: {each.reason}")
     if summary.failed + summary.parked > len(summary.failures):
-        output.say("… and more: pgbill status lists them.")
+        output.say(f"… and more: pgbill runs show {summary.run_id} lists them.")
     if not summary.is_finished:
         output.say(
             f"stopped after {summary.seconds:.1f} s; {summary.still_due} accounts are"

@@ -74,6 +74,21 @@ def test_a_sealed_run_is_shown_whole(dsn: str, owner: Connection[Any]) -> None:
     assert "account F-1 failed: no tax rate" in page.stderr
 
 
+def test_who_lists_the_failures_that_are_not_told(
+    dsn: str, owner: Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(billing, "_LISTED_FAILURES", 1)
+    shop = Shop.open(owner)
+    for key in ("F-1", "F-2"):
+        shop.account(owner, key=key, country="FR")
+
+    result = call(dsn, "run", "--through", "2025-12-31")
+
+    assert "account F-2" not in result.stderr
+    assert "… and more: pgbill runs show 1 lists them.\n" in result.stderr
+    assert "account F-2 failed" in call(dsn, "runs", "show", "1").stderr
+
+
 def test_a_sealed_run_keeps_what_it_was(dsn: str, owner: Connection[Any]) -> None:
     """What comes later, in another run, changes nothing of it."""
     account = Shop.open(owner).account(owner)
