@@ -1,8 +1,9 @@
 """Add up what a run would come to, and compare it with the period before.
 
-Each period stands beside the closing before it of the same account: new is who had no
-invoice there, missing is who had one and would have none now, moved is whose amount
-differs by more than a threshold. Every row can go to a file; the sums, the largest
+Each period stands beside the closing before the account's first due one: new is who had
+no invoice there, missing is who had one and would have none now, moved is whose amount
+differs by more than a threshold. What is held for review is compared like an invoice,
+and added up by itself. Every row can go to a file; the sums, the largest
 changes and the errors are kept, so a million accounts need no more memory than a few.
 """
 
@@ -16,6 +17,7 @@ from pgbill.rehearsal import Row
 
 _LISTED = 1_000
 _ZERO = Decimal(0)
+_ASKED_FOR = {"invoiced", "held"}
 
 _COLUMNS = (
     *("account", "period_start", "period_end", "outcome", "currency", "net", "tax"),
@@ -33,8 +35,8 @@ class Change:
 
     @property
     def gross_amount(self) -> Decimal:
-        """What would be invoiced; zero if nothing."""
-        return _invoiced(self.row)
+        """What would be invoiced, or is held; zero if nothing."""
+        return _asked_for(self.row)
 
     @property
     def change_amount(self) -> Decimal:
@@ -71,13 +73,20 @@ class Change:
 
 @dataclass(slots=True)
 class Total:
-    """What would be invoiced in a currency, and what was in the period before."""
+    """What would be invoiced in a currency, and what was in the period before.
+
+    Attributes:
+        held: Drafts for review, those that wait since before among them.
+        change: Of what would be invoiced or held, against before.
+    """
 
     currency: str
     invoices: int = 0
     net: Decimal = _ZERO
     tax: Decimal = _ZERO
     gross: Decimal = _ZERO
+    held: int = 0
+    held_gross: Decimal = _ZERO
     previous_invoices: int = 0
     previous_gross: Decimal = _ZERO
     change: Decimal = _ZERO
@@ -102,7 +111,8 @@ class Forecast:
     moved: int = 0
     totals: list[Total] = field(default_factory=list[Total])
     changes: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
-    """New, missing and moved ones, the largest change first; a thousand at most."""
+    """New, missing and moved ones, by currency, the largest change first; a thousand at
+    most."""
     errors: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
     """Accounts that would fail or be parked; a thousand at most."""
 
@@ -140,7 +150,7 @@ class Report:
         forecast = self.forecast
         forecast.totals = [self._totals[name] for name in sorted(self._totals)]
         for total in forecast.totals:
-            total.change = total.gross - total.previous_gross
+            total.change = total.gross + total.held_gross - total.previous_gross
         forecast.changes = [each.cells() for each in _largest(self._changes)]
         return forecast
 
@@ -167,22 +177,25 @@ class Report:
             total.net += row.net_amount or _ZERO
             total.tax += row.tax_amount or _ZERO
             total.gross += row.gross_amount or _ZERO
-        if row.previous_gross_amount is not None:
+        elif row.outcome == "held":
+            total.held += 1
+            total.held_gross += row.gross_amount or _ZERO
+        if row.is_first and row.previous_gross_amount is not None:
             total.previous_invoices += 1
             total.previous_gross += row.previous_gross_amount
 
     def _difference(self, row: Row) -> str | None:
         before = row.previous_gross_amount
-        if row.outcome != "invoiced":
+        if row.outcome not in _ASKED_FOR:
             return None if before is None else "missing"
         if before is None:
             return "new"
-        change = abs(_invoiced(row) - before) * 100
+        change = abs(_asked_for(row) - before) * 100
         return "moved" if change > self._moved_percent * abs(before) else None
 
 
-def _invoiced(row: Row) -> Decimal:
-    return (row.gross_amount or _ZERO) if row.outcome == "invoiced" else _ZERO
+def _asked_for(row: Row) -> Decimal:
+    return (row.gross_amount or _ZERO) if row.outcome in _ASKED_FOR else _ZERO
 
 
 def _count(forecast: Forecast, name: str) -> None:
@@ -191,8 +204,9 @@ def _count(forecast: Forecast, name: str) -> None:
 
 
 def _largest(changes: list[Change]) -> list[Change]:
+    """Return the largest of all currencies, by currency: amounts of two compare ill."""
     ordered = sorted(
         changes,
         key=lambda it: (-abs(it.change_amount), it.row.account_key, it.row.period_end),
     )
-    return ordered[:_LISTED]
+    return sorted(ordered[:_LISTED], key=lambda it: it.row.currency)

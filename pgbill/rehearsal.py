@@ -50,7 +50,9 @@ class Row:
     tax_amount: Decimal | None
     gross_amount: Decimal | None
     previous_gross_amount: Decimal | None
-    """Of the closing before; none: that has no invoice."""
+    """Of the closing before the account's first due one; none: that has no invoice."""
+    is_first: bool
+    """It is the account's first due one: what was before counts once."""
     reason: str | None
     was_before: bool
     """It is parked, or waits for a review, since before: a run passes it by."""

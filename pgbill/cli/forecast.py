@@ -16,6 +16,8 @@ _TOTALS = {
     "net": "net",
     "tax": "tax",
     "gross": "gross",
+    "held": "held",
+    "held_gross": "gross held",
     "previous_invoices": "invoices before",
     "previous_gross": "gross before",
     "change": "change",

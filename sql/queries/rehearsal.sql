@@ -4,7 +4,8 @@
 SELECT pgbill.begin_dry_run(:settings::text::jsonb, :mode) AS run_id;
 
 -- name: rows
--- The closings, and the accounts that come to none; each with the invoice of the closing before.
+-- The closings, and the accounts that come to none. Where several periods of an account are
+-- due, all stand beside the invoice before the first: what the run itself issues is no before.
 WITH told AS (
     SELECT
         billing_period.bucket,
@@ -65,6 +66,22 @@ WITH told AS (
             OR lease.draft_at IS NOT NULL
             OR lease.failed_run_id = :run_id
         )
+),
+
+ordered AS (
+    SELECT
+        told.bucket,
+        told.account_id,
+        told.period_start,
+        told.period_end,
+        told.outcome,
+        told.net_amount,
+        told.tax_amount,
+        told.gross_amount,
+        told.reason,
+        told.was_before,
+        min(told.period_end) OVER (PARTITION BY told.bucket, told.account_id) AS first_end
+    FROM told
 )
 
 SELECT
@@ -86,14 +103,15 @@ SELECT
                 FROM pgbill.billing_period AS before
                 WHERE before.bucket = told.bucket
                     AND before.account_id = told.account_id
-                    AND before.period_end < told.period_end
+                    AND before.period_end < told.first_end
             )
         ORDER BY invoice.revision DESC
         LIMIT 1
     ) AS previous_gross_amount,
+    told.period_end = told.first_end AS is_first,
     told.reason,
     told.was_before
-FROM told
+FROM ordered AS told
 INNER JOIN pgbill.account
     ON told.bucket = account.bucket AND told.account_id = account.account_id
 ORDER BY account.key, told.period_end;

@@ -236,6 +236,37 @@ def test_what_differs_from_the_period_before_is_told(
     )
 
 
+def test_what_the_run_issues_itself_is_no_before(
+    dsn: str, owner: Connection[Any], shop: Shop
+) -> None:
+    """Two periods of two accounts are due; one of them had an invoice before."""
+    shop.account(owner, key="OLD")
+    run(dsn, OF_JANUARY)
+    shop.account(owner, key="NEW", first_period_on=date(2026, 2, 1))
+
+    told = rehearse(dsn, OF_MARCH)
+
+    (total,) = told["totals"]
+    assert (total["previous_invoices"], total["previous_gross"]) == (1, "11.90")
+    assert total["change"] == str(Decimal(total["gross"]) - Decimal("11.90"))
+    assert (told["missing"], told["moved"]) == (0, 0)
+    assert {each["account"] for each in told["changes"]} == {"NEW"}
+
+
+def test_what_is_held_is_not_missing(
+    dsn: str, owner: Connection[Any], shop: Shop
+) -> None:
+    shop.account(owner)
+    run(dsn, OF_JANUARY)
+
+    told = rehearse(dsn, OF_FEBRUARY, review_above="EUR 5")
+
+    (total,) = told["totals"]
+    assert (told["held"], told["missing"]) == (1, 0)
+    assert (total["invoices"], total["held"], total["held_gross"]) == (0, 1, "11.90")
+    assert (total["previous_gross"], total["change"]) == ("11.90", "0.00")
+
+
 def test_the_threshold_is_an_option(
     dsn: str, owner: Connection[Any], shop: Shop
 ) -> None:
