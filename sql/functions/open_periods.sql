@@ -102,6 +102,8 @@ AS $$
         SELECT pgbill.boundary_number(
             account.anchor_on, account.billing_interval, lease.due_on
         )
+        -- Counted once, though six expressions want it.
+        OFFSET 0
     ) AS next_boundary (number)
     LEFT JOIN LATERAL (
         SELECT
