@@ -25,6 +25,7 @@ DECLARE
     v_own record;
     v_new_tokens bigint[];
     v_invoice_count bigint;
+    v_has_prepaid boolean;
 BEGIN
     -- Held ones are released by this, and drop out below with their old tokens.
     RETURN QUERY
@@ -38,6 +39,8 @@ BEGIN
         array_agg(own.fencing_token) AS tokens,
         array_agg(own.due_at) AS due_at,
         array_agg(own.draft) AS drafts,
+        array_agg(total.net_amount) AS net_amounts,
+        array_agg(total.tax_amount) AS tax_amounts,
         array_agg(closing.outcome) AS outcomes,
         array_agg(
             CASE WHEN closing.outcome = 'invoiced' THEN nextval('pgbill.invoice_id') END
@@ -67,8 +70,25 @@ BEGIN
     ) AS own
     INNER JOIN pgbill.account USING (bucket, account_id)
     INNER JOIN pgbill.currency ON account.currency = currency.currency
-    CROSS JOIN LATERAL pgbill.closing_outcome(own.draft, account.currency, currency.digits)
-        AS closing (outcome);
+    LEFT JOIN pgbill.policy ON (own.draft).policy_id = policy.policy_id
+    CROSS JOIN LATERAL (
+        SELECT
+            sum(tax.taxable_amount) AS net_amount,
+            sum(tax.tax_amount) AS tax_amount
+        FROM pgbill.taxes_of(
+            (own.draft).lines, currency.digits, policy.tax_rounding_scope, policy.tax_rounding
+        ) AS tax
+    ) AS total
+    CROSS JOIN LATERAL (
+        SELECT
+            CASE
+                -- What nearly all have.
+                WHEN total.net_amount + total.tax_amount > 0 AND policy.minimum_invoice = '{}'
+                    THEN 'invoiced'
+                ELSE pgbill.closing_outcome(own.draft, account.currency, currency.digits)
+            END
+        OFFSET 0
+    ) AS closing (outcome);
 
     IF v_own.buckets IS NULL THEN
         RETURN;
@@ -108,7 +128,7 @@ BEGIN
             own.bucket,
             own.account_id,
             own.invoice_id,
-            CASE WHEN total.gross_amount < 0 THEN 'credit_note' ELSE 'invoice' END,
+            CASE WHEN own.net_amount + own.tax_amount < 0 THEN 'credit_note' ELSE 'invoice' END,
             p_mode,
             own.period_start,
             own.period_end,
@@ -120,12 +140,20 @@ BEGIN
             END,
             pgbill.payable_on(dated.issued_on, account.net_days, account.end_of_month),
             account.currency,
-            total.net_amount,
-            total.tax_amount,
-            total.gross_amount,
-            pgbill.prepaid_for(
-                own.bucket, own.account_id, dated.issued_on, total.gross_amount
-            ),
+            own.net_amount,
+            own.tax_amount,
+            own.net_amount + own.tax_amount,
+            CASE
+                WHEN EXISTS (
+                    SELECT
+                    FROM pgbill.prepaid_credit
+                    WHERE prepaid_credit.bucket = own.bucket
+                        AND prepaid_credit.account_id = own.account_id
+                ) THEN pgbill.prepaid_for(
+                    own.bucket, own.account_id, dated.issued_on, own.net_amount + own.tax_amount
+                )
+                ELSE 0
+            END,
             own.policy_id,
             (
                 SELECT max(seller_snapshot.seller_snapshot_id)
@@ -139,29 +167,19 @@ BEGIN
             p_run_id,
             own.fencing_token
         FROM unnest(
-            v_own.buckets, v_own.account_ids, v_own.tokens, v_own.invoice_ids, v_own.drafts
+            v_own.buckets, v_own.account_ids, v_own.tokens, v_own.invoice_ids,
+            v_own.net_amounts, v_own.tax_amounts, v_own.drafts
         ) AS own (
-            bucket, account_id, fencing_token, invoice_id, period_start, period_end, usage_seq,
-            lines, policy_id
+            bucket, account_id, fencing_token, invoice_id, net_amount, tax_amount,
+            period_start, period_end, usage_seq, lines, policy_id
         )
         INNER JOIN pgbill.account USING (bucket, account_id)
         INNER JOIN pgbill.seller USING (seller_id)
-        INNER JOIN pgbill.currency ON account.currency = currency.currency
-        INNER JOIN pgbill.policy ON own.policy_id = policy.policy_id
-        CROSS JOIN LATERAL (
-            SELECT
-                sum(tax.taxable_amount) AS net_amount,
-                sum(tax.tax_amount) AS tax_amount,
-                sum(tax.taxable_amount) + sum(tax.tax_amount) AS gross_amount
-            FROM pgbill.taxes_of(
-                own.lines, currency.digits, policy.tax_rounding_scope, policy.tax_rounding
-            ) AS tax
-        ) AS total
         INNER JOIN pgbill.number_series AS series
             ON
                 account.seller_id = series.seller_id
                 AND series.kind = CASE
-                    WHEN total.gross_amount < 0 THEN 'credit_note'
+                    WHEN own.net_amount + own.tax_amount < 0 THEN 'credit_note'
                     ELSE 'invoice'
                 END
                 AND series.mode = p_mode
@@ -173,10 +191,12 @@ BEGIN
                 )
         ) AS dated (issued_on)
         WHERE own.invoice_id IS NOT NULL
-        RETURNING invoice.invoice_id
+        RETURNING invoice.prepaid_amount
     )
 
-    SELECT count(*) INTO v_invoice_count FROM written;
+    SELECT count(*), coalesce(bool_or(written.prepaid_amount > 0), FALSE)
+    INTO v_invoice_count, v_has_prepaid
+    FROM written;
 
     IF v_invoice_count < (SELECT count(own.id) FROM unnest(v_own.invoice_ids) AS own (id)) THEN
         RAISE EXCEPTION USING
@@ -209,7 +229,10 @@ BEGIN
         lines, policy_id
     )
     CROSS JOIN LATERAL unnest(
-        pgbill.lines_to_issue(own.bucket, own.account_id, own.lines, own.policy_id)
+        CASE
+            WHEN own.lines[1].tax_included_amount IS NULL THEN own.lines
+            ELSE pgbill.lines_to_issue(own.bucket, own.account_id, own.lines, own.policy_id)
+        END
     ) WITH ORDINALITY AS line
     WHERE own.invoice_id IS NOT NULL;
 
@@ -234,23 +257,27 @@ BEGIN
     ) AS tax
     WHERE own.invoice_id IS NOT NULL;
 
-    PERFORM pgbill.apply_prepaid(v_own.buckets, v_own.account_ids, v_own.invoice_ids);
+    IF v_has_prepaid THEN
+        PERFORM pgbill.apply_prepaid(v_own.buckets, v_own.account_ids, v_own.invoice_ids);
+    END IF;
 
     -- The lines of a closing without invoice: they wait, or they are zero.
-    INSERT INTO pgbill.carried_line (
-        bucket, account_id, period_end, line_no, line, fencing_token
-    )
-    SELECT
-        own.bucket, own.account_id, own.period_end, line.ordinality,
-        jsonb_strip_nulls(to_jsonb(line) - 'ordinality'), own.fencing_token
-    FROM unnest(
-        v_own.buckets, v_own.account_ids, v_own.tokens, v_own.invoice_ids, v_own.drafts
-    ) AS own (
-        bucket, account_id, fencing_token, invoice_id, period_start, period_end, usage_seq,
-        lines, policy_id
-    )
-    CROSS JOIN LATERAL unnest(own.lines) WITH ORDINALITY AS line
-    WHERE own.invoice_id IS NULL AND own.lines IS NOT NULL;
+    IF v_invoice_count < cardinality(v_own.account_ids) THEN
+        INSERT INTO pgbill.carried_line (
+            bucket, account_id, period_end, line_no, line, fencing_token
+        )
+        SELECT
+            own.bucket, own.account_id, own.period_end, line.ordinality,
+            jsonb_strip_nulls(to_jsonb(line) - 'ordinality'), own.fencing_token
+        FROM unnest(
+            v_own.buckets, v_own.account_ids, v_own.tokens, v_own.invoice_ids, v_own.drafts
+        ) AS own (
+            bucket, account_id, fencing_token, invoice_id, period_start, period_end, usage_seq,
+            lines, policy_id
+        )
+        CROSS JOIN LATERAL unnest(own.lines) WITH ORDINALITY AS line
+        WHERE own.invoice_id IS NULL AND own.lines IS NOT NULL;
+    END IF;
 
     SELECT array_agg(nextval('pgbill.fencing_token')) INTO v_new_tokens
     FROM unnest(v_own.account_ids);
