@@ -21,6 +21,7 @@
 \ir functions/measured.sql
 \ir functions/measured_records.sql
 \ir functions/measured_late.sql
+\ir functions/measured_since.sql
 \ir functions/measured_parts.sql
 \ir functions/payable_on.sql
 \ir functions/buyer_snapshot.sql

@@ -1,8 +1,7 @@
 -- Closed periods of accounts, as pgbill.open_periods tells open ones: what their invoice is
 -- rated from when it is issued again. Account, seller and policies are those of today; the zone,
 -- and what the closing had seen of the usage, are those of then.
---
--- A single SELECT without settings: it is inlined into pgbill.rate.
+-- Rare: not inlined, so that those who rate open periods do not carry its plan along.
 
 CREATE OR REPLACE FUNCTION pgbill.closed_periods(
     p_buckets integer[], p_account_ids bigint[], p_period_ends date[]
@@ -39,11 +38,13 @@ RETURNS TABLE (
     late_from_at timestamptz,
     has_discounts boolean
 )
-LANGUAGE sql
+LANGUAGE plpgsql
 STABLE
 PARALLEL SAFE
 ROWS 1
 AS $$
+BEGIN
+    RETURN QUERY
     SELECT
         account.bucket,
         account.account_id,
@@ -110,6 +111,8 @@ AS $$
         SELECT pgbill.boundary_number(
             account.anchor_on, account.billing_interval, closed.period_end
         )
+        -- Counted once, though five expressions want it.
+        OFFSET 0
     ) AS next_boundary (number)
     -- The first one, which is empty, has none before it.
     LEFT JOIN pgbill.billing_period AS previous
@@ -126,6 +129,7 @@ AS $$
             AND usage_watermark.import_seq <= closed.usage_seq
         HAVING min(usage_watermark.earliest_at) < previous.period_end_at
     ) AS late ON TRUE;
+END;
 $$;
 
 COMMENT ON FUNCTION pgbill.closed_periods IS

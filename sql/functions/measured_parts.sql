@@ -108,7 +108,7 @@ AS $$
         )
     UNION ALL
     SELECT late.group_value, late.quantity, late.quantity, late.record_count, NULL
-    FROM pgbill.measured(
+    FROM pgbill.measured_since(
         p_bucket, p_account_id, p_meter_id, p_aggregation, p_unique_dimension, p_group_by,
         p_from_at, p_until_at, p_previous_seq, p_usage_seq
     ) AS late

@@ -1,6 +1,6 @@
 -- Advance fees of a subscription's price that were billed for days on which it is over now,
--- each with the part that is given back. A single SELECT without settings: it is inlined into
--- pgbill.rate, and costs nothing where no price has ended.
+-- each with the part that is given back. Rare: not inlined, so that those whose prices go on do
+-- not carry its plan along.
 --
 -- A fee that still waits for an invoice is given back beside it. Only the closing of the
 -- period in which the price has ended does so: there is no invoice yet that the line could
@@ -28,11 +28,13 @@ RETURNS TABLE (
     legal_text text,
     tax_included boolean
 )
-LANGUAGE sql
+LANGUAGE plpgsql
 STABLE
 PARALLEL SAFE
 ROWS 1
 AS $$
+BEGIN
+    RETURN QUERY
     SELECT
         line.invoice_id,
         line.line_no,
@@ -123,6 +125,7 @@ AS $$
             p_bucket, p_account_id, p_subscription_id, p_price_id,
             lower(line.service_period), line.quantity
         ) = p_active_period;
+END;
 $$;
 
 COMMENT ON FUNCTION pgbill.unused_advances IS
