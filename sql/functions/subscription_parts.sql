@@ -240,35 +240,42 @@ AS $$
         SELECT version.unit_amount, NULL::jsonb AS tiers, NULL::numeric AS last_up_to
         WHERE NOT way.has_tiers AND price.group_by IS NULL
         UNION ALL
-        SELECT
-            min(price_tier.unit_amount) FILTER (WHERE price_tier.tier_no = 1),
-            CASE
-                WHEN way.has_tiers
-                    THEN jsonb_agg(
-                        jsonb_build_object(
-                            'up_to', price_tier.up_to,
-                            'unit_amount', price_tier.unit_amount,
-                            'flat_amount', price_tier.flat_amount
+        SELECT of_price.unit_amount, of_price.tiers, of_price.last_up_to
+        FROM (
+            SELECT
+                min(price_tier.unit_amount) FILTER (WHERE price_tier.tier_no = 1)
+                    AS unit_amount,
+                CASE
+                    WHEN way.has_tiers
+                        THEN jsonb_agg(
+                            jsonb_build_object(
+                                'up_to', price_tier.up_to,
+                                'unit_amount', price_tier.unit_amount,
+                                'flat_amount', price_tier.flat_amount
+                            )
+                            ORDER BY price_tier.tier_no
                         )
-                        ORDER BY price_tier.tier_no
-                    )
-            END,
-            CASE WHEN bool_and(price_tier.up_to IS NOT NULL) THEN max(price_tier.up_to) END
-        FROM pgbill.price_tier
-        WHERE (way.has_tiers OR price.group_by IS NOT NULL)
-            AND price_tier.price_id = price.price_id
-            AND price_tier.begins_on = version.begins_on
-            AND price_tier.group_value = CASE
-                WHEN measured.group_value IS NOT NULL AND EXISTS (
-                    SELECT
-                    FROM pgbill.price_tier AS of_group
-                    WHERE of_group.price_id = price.price_id
-                        AND of_group.begins_on = version.begins_on
-                        AND of_group.group_value = measured.group_value
-                ) THEN measured.group_value
-                ELSE ''
-            END
-        HAVING way.has_tiers OR price.group_by IS NOT NULL
+                END AS tiers,
+                CASE
+                    WHEN bool_and(price_tier.up_to IS NOT NULL) THEN max(price_tier.up_to)
+                END AS last_up_to
+            FROM pgbill.price_tier
+            WHERE price_tier.price_id = price.price_id
+                AND price_tier.begins_on = version.begins_on
+                AND price_tier.group_value = CASE
+                    WHEN measured.group_value IS NOT NULL AND EXISTS (
+                        SELECT
+                        FROM pgbill.price_tier AS of_group
+                        WHERE of_group.price_id = price.price_id
+                            AND of_group.begins_on = version.begins_on
+                            AND of_group.group_value = measured.group_value
+                    ) THEN measured.group_value
+                    ELSE ''
+                END
+            -- As below: it is not even begun where it is not wanted.
+            OFFSET 0
+        ) AS of_price
+        WHERE way.has_tiers OR price.group_by IS NOT NULL
     ) AS tier
     -- How much of its period a part is, if it is not all of it.
     LEFT JOIN LATERAL (
