@@ -45,17 +45,45 @@ STABLE
 PARALLEL SAFE
 ROWS 1
 AS $$
-    -- In advance: the period that begins now.
+    -- In advance the period that begins now; in arrears, and of usage, the one that ends.
     SELECT
-        1,
-        'advance',
-        p_active_period * daterange(p_period_end, upper(p_beginning)),
-        p_beginning,
-        NULL::timestamptz,
-        NULL::timestamptz
-    WHERE p_timing = 'advance'
-        AND p_longer_interval IS NULL
-        AND p_active_period && daterange(p_period_end, upper(p_beginning))
+        CASE
+            WHEN p_timing = 'advance' THEN 1
+            WHEN p_meter_id IS NOT NULL THEN 4
+            WHEN p_model IN ('minimum', 'maximum') THEN 6
+            ELSE 3
+        END,
+        CASE
+            WHEN p_timing = 'advance' THEN 'advance'
+            WHEN p_meter_id IS NOT NULL THEN 'usage'
+            -- What a subscription is to bring at least or at most.
+            WHEN p_model IN ('minimum', 'maximum') THEN p_model
+            ELSE 'arrears'
+        END,
+        p_active_period * billed.days,
+        CASE WHEN p_timing = 'advance' THEN p_beginning ELSE p_ending END,
+        CASE
+            WHEN p_meter_id IS NOT NULL
+                THEN pgbill.instant_within(
+                    lower(p_active_period), p_zone, p_period_start, p_period_end, p_from_at,
+                    p_until_at
+                )
+        END,
+        CASE
+            WHEN p_meter_id IS NOT NULL
+                THEN pgbill.instant_within(
+                    upper(p_active_period), p_zone, p_period_start, p_period_end, p_from_at,
+                    p_until_at
+                )
+        END
+    FROM (
+        SELECT
+            CASE
+                WHEN p_timing = 'advance' THEN daterange(p_period_end, upper(p_beginning))
+                ELSE daterange(p_period_start, p_period_end)
+            END AS days
+    ) AS billed
+    WHERE p_longer_interval IS NULL AND p_active_period && billed.days
     UNION ALL
     -- In advance, but the boundary before did not bill it: it was not there yet.
     SELECT
@@ -72,19 +100,6 @@ AS $$
             p_bucket, p_account_id, p_subscription_id, p_price_id, p_period_start, p_has_kept_lines,
             greatest(lower(p_active_period), p_period_start)
         )
-    UNION ALL
-    -- In arrears, and what a subscription is to bring at least or at most.
-    SELECT
-        CASE WHEN p_model IN ('minimum', 'maximum') THEN 6 ELSE 3 END,
-        CASE WHEN p_model IN ('minimum', 'maximum') THEN p_model ELSE 'arrears' END,
-        p_active_period * daterange(p_period_start, p_period_end),
-        p_ending,
-        NULL,
-        NULL
-    WHERE p_timing = 'arrears'
-        AND p_meter_id IS NULL
-        AND p_longer_interval IS NULL
-        AND p_active_period && daterange(p_period_start, p_period_end)
     UNION ALL
     -- Periods longer than the account's: at the boundary where they begin, or end.
     SELECT
@@ -125,20 +140,6 @@ AS $$
                     p_has_kept_lines, lower(own.service_period)
                 )
         END
-    UNION ALL
-    SELECT
-        4,
-        'usage',
-        p_active_period * daterange(p_period_start, p_period_end),
-        p_ending,
-        pgbill.instant_within(
-            lower(p_active_period), p_zone, p_period_start, p_period_end, p_from_at, p_until_at
-        ),
-        pgbill.instant_within(
-            upper(p_active_period), p_zone, p_period_start, p_period_end, p_from_at, p_until_at
-        )
-    WHERE p_meter_id IS NOT NULL
-        AND p_active_period && daterange(p_period_start, p_period_end)
     UNION ALL
     -- Closed periods of which usage was imported after they were closed: the usage of each, and
     -- the limits of a subscription, since what is late counts within them.
