@@ -18,7 +18,7 @@ from pgbill.correction import Correction
 from pgbill.errors import CorrectionError, LeaseHeldError, UsageError
 from pgbill.invoice import Header
 from pgbill.problem import Problems
-from pgbill.tax import TaxError
+from pgbill.tax import TaxAwayError, TaxError
 
 COLUMNS = (
     Column("number", column.key, is_required=True),
@@ -32,7 +32,8 @@ class Outcome:
 
     number: str
     state: str
-    """done, done before, busy (a worker holds its account) or refused."""
+    """done, done before, refused, or what may pass: busy (a worker holds its account)
+    or put off (the tax service is away)."""
     reason: str | None
     correction: Correction | None
 
@@ -94,6 +95,8 @@ def _correct(
         done = act(head)
     except LeaseHeldError as error:
         return Outcome(head.number, "busy", error.message, None)
+    except TaxAwayError as error:
+        return Outcome(head.number, "put off", error.message, None)
     except (CorrectionError, TaxError) as error:
         return Outcome(head.number, "refused", error.message, None)
     return Outcome(head.number, "done", None, done)

@@ -18,7 +18,7 @@ from pgbill import correction, taxprovider
 from pgbill.correction import Correction, Order, Told
 from pgbill.errors import TemporaryError
 from pgbill.invoice import Header
-from pgbill.tax import Question, TaxService, TaxUnavailableError
+from pgbill.tax import Question, TaxAwayError, TaxError, TaxService
 from pgbill.taxdesk import Desk
 
 _LISTEN_SECONDS = 0.5
@@ -32,6 +32,7 @@ class Reissuing:
     def __init__(self, desk: Desk | None) -> None:
         """Take the desk to ask at; none: the table of rates."""
         self._desk = desk
+        self._away: TaxAwayError | None = None
 
     def reissue(
         self, conn: Connection[Any], invoice: Header, order: Order
@@ -43,7 +44,8 @@ class Reissuing:
         Raises:
             CorrectionError: It cannot be; nothing has changed.
             LeaseHeldError: A worker holds the account.
-            TaxError, TemporaryError: The tax service has no answer.
+            TaxAwayError: The tax service has no answer now; nothing has changed.
+            TaxError: It has none at all.
         """
         told = self._try(conn, invoice, order, None, None)
         for _ in range(_QUESTIONS):
@@ -78,8 +80,10 @@ class Reissuing:
         return told
 
     def _answer(self, told: Told, invoice: Header) -> str:
-        """Ask, and wait, as long as we are patient with the service."""
+        """Ask, and wait, as long as we are patient with the service: once for all."""
         assert self._desk is not None
+        if self._away is not None:
+            raise self._away
         key = f"{quote(told['account_key'], safe=_PRINTABLE)}/{told['period_end']}"
         # The service may know the question of the invoice by its key: this is another.
         key = f"{key}/{told['question_hash'][:16]}"
@@ -87,11 +91,20 @@ class Reissuing:
         while not (replies := self._desk.take(timeout_seconds=_LISTEN_SECONDS)):
             if self._desk.is_given_up:
                 self._desk.drop(invoice.invoice_id)
-                raise TaxUnavailableError(self._desk.reason)
+                self._away = _away(self._desk.reason)
+                raise self._away
         (reply,) = replies
-        if reply.answer is None:
-            raise TaxUnavailableError(reply.problem or self._desk.reason)
-        return reply.answer
+        if reply.answer is not None:
+            return reply.answer
+        problem = reply.problem or self._desk.reason
+        raise _away(problem) if reply.may_pass else TaxError(problem)
+
+
+def _away(reason: str) -> TaxAwayError:
+    return TaxAwayError(
+        f"there is no answer about the tax ({reason}); nothing has changed.",
+        hint="Try again when the service answers.",
+    )
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgbill.cli import corrected, output
-from pgbill.errors import UsageError
+from pgbill.errors import PgbillError, TemporaryError, UsageError
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -250,7 +250,7 @@ def _correct_all(
     is_done: "Callable[[Header], bool]",
     json: bool,
 ) -> None:
-    """Correct what a file names; exit 1 if some are refused, 75 if some are busy."""
+    """Correct what a file names; exit 1 if some are refused, 75 if some must wait."""
     from pgbill import bulk
 
     heads = bulk.read(conn, file)
@@ -258,11 +258,13 @@ def _correct_all(
     for each in bulk.correct(heads, act, is_done=is_done):
         outcomes.append(each)
         if each.reason is not None:
-            output.say(f"{each.number} {each.state}: {each.reason}.")
+            output.say(f"{each.number} {each.state}: {each.reason.rstrip('.')}.")
     if json:
         output.as_json(outcomes)
     else:
         corrected.show_all(outcomes)
     states = {each.state for each in outcomes}
-    if "refused" in states or "busy" in states:
-        raise typer.Exit(1 if "refused" in states else 75)
+    if "refused" in states:
+        raise typer.Exit(PgbillError.exit_code)
+    if states & {"busy", "put off"}:
+        raise typer.Exit(TemporaryError.exit_code)

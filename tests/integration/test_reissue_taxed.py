@@ -3,15 +3,16 @@
 The service is a real one, on a port of this machine, whose answers the test sets.
 """
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from psycopg import Connection
 
-from pgbill import reissue, roles
+from pgbill import bulk, reissue, roles
 from pgbill.correction import Correction
-from pgbill.tax import TaxError
+from pgbill.tax import TaxAwayError
 from pgbill.taxserver import Answered, TaxServer
 from tests.actors import connect
 from tests.builders import Account
@@ -127,6 +128,28 @@ def test_what_changes_while_it_is_asked_is_asked_again(
     assert findings(admin) == {}
 
 
+def test_a_service_that_is_away_puts_all_of_a_file_off(
+    clerk: Clerk, service: TaxServer
+) -> None:
+    """And is waited for once, not for each."""
+    service.answer = always(401)
+    heads = [clerk.head("NL-000001")] * 3
+    begun = time.monotonic()
+
+    with reissue.opened(asks(service, patience_seconds=1)) as reissuing:
+        outcomes = list(
+            bulk.correct(
+                heads,
+                lambda head: reissuing.reissue(clerk.conn, head, ORDER),
+                is_done=lambda _: False,
+            )
+        )
+
+    assert [each.state for each in outcomes] == ["put off"] * 3
+    assert "says 401" in str(outcomes[2].reason)
+    assert time.monotonic() - begun < 3
+
+
 def test_without_an_answer_nothing_has_changed(
     admin: Connection[Any], clerk: Clerk, service: TaxServer
 ) -> None:
@@ -134,9 +157,10 @@ def test_without_an_answer_nothing_has_changed(
     service.answer = always(503)
     before = lease_row(admin, clerk.account)
 
-    with pytest.raises(TaxError):
+    with pytest.raises(TaxAwayError, match="says 503") as raised:
         _reissue(clerk, service)
 
+    assert raised.value.exit_code == 75
     assert clerk.number(FIRST_DAY) == "NL-000001"
     assert value(admin, "SELECT count(*) FROM pgbill.invoice") == 1
     assert lease_row(admin, clerk.account) == before
