@@ -15,6 +15,7 @@ from typing import Any
 from psycopg import Connection
 
 from pgbill import db
+from pgbill.errors import UsageError
 
 _QUERIES = db.Queries("unbilled")
 
@@ -48,13 +49,24 @@ class Report:
     problems: list[Problem]
 
 
+@dataclass(frozen=True, slots=True)
+class _Day:
+    is_to_come: bool
+
+
 def report(conn: Connection[Any], as_of: date) -> Report:
     """Compute the accruals at the end of a day, from one snapshot.
 
     Args:
         conn: As the role pgbill_worker, which may rate; in autocommit mode.
         as_of: Days up to this one, inclusive, are earned.
+
+    Raises:
+        UsageError: The day is still to come: what is earned by then nobody knows.
     """
+    day = db.fetch_one(conn, _QUERIES["is_to_come"], _Day, as_of=as_of)
+    if day is not None and day.is_to_come:
+        raise UsageError(f"{as_of} is still to come: a report is of days up to today.")
     with conn.transaction():
         conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         accruals = db.fetch_all(conn, _QUERIES["report"], Accrual, as_of=as_of)

@@ -28,31 +28,54 @@ DECLARE
     c_days CONSTANT integer := 800;
     v_until date := p_on + 1;
 BEGIN
-    -- Documents.
+    -- Documents. A line and what credits take back of it are apportioned as a sum: each by
+    -- itself would be rounded, and a line that was credited whole would leave a cent.
     RETURN QUERY
     SELECT
-        invoice.bucket,
-        invoice.account_id,
-        invoice.currency,
-        line.revenue_account,
-        CASE WHEN invoice.issued_on > p_on THEN earned.amount ELSE 0 END,
-        CASE WHEN invoice.issued_on <= p_on THEN line.net_amount - earned.amount ELSE 0 END,
+        document.bucket,
+        document.account_id,
+        document.currency,
+        document.revenue_account,
+        CASE WHEN document.is_later THEN earned.amount ELSE 0 END,
+        CASE WHEN document.is_later THEN 0 ELSE document.net_amount - earned.amount END,
         NULL::text
-    FROM pgbill.invoice
-    INNER JOIN pgbill.currency ON invoice.currency = currency.currency
-    INNER JOIN pgbill.invoice_line AS line
-        ON
-            invoice.bucket = line.bucket
-            AND invoice.account_id = line.account_id
-            AND invoice.invoice_id = line.invoice_id
+    FROM (
+        SELECT
+            invoice.bucket,
+            invoice.account_id,
+            invoice.currency,
+            line.revenue_account,
+            line.service_period,
+            invoice.issued_on > p_on AS is_later,
+            sum(line.net_amount) AS net_amount
+        FROM pgbill.invoice
+        INNER JOIN pgbill.invoice_line AS line
+            ON
+                invoice.bucket = line.bucket
+                AND invoice.account_id = line.account_id
+                AND invoice.invoice_id = line.invoice_id
+        WHERE invoice.mode = 'live'
+            AND (
+                invoice.issued_on <= p_on AND upper(line.service_period) > v_until
+                OR invoice.issued_on > p_on AND lower(line.service_period) < v_until
+            )
+        GROUP BY
+            invoice.bucket,
+            invoice.account_id,
+            invoice.currency,
+            line.revenue_account,
+            line.service_period,
+            invoice.issued_on > p_on,
+            coalesce(line.credited_invoice_id, line.invoice_id),
+            coalesce(line.credited_line_no, line.line_no)
+    ) AS document
+    INNER JOIN pgbill.currency ON document.currency = currency.currency
     CROSS JOIN LATERAL (
-        SELECT pgbill.earned_amount(line.net_amount, line.service_period, v_until, currency.digits)
-    ) AS earned (amount)
-    WHERE invoice.mode = 'live'
-        AND (
-            invoice.issued_on <= p_on AND upper(line.service_period) > v_until
-            OR invoice.issued_on > p_on AND lower(line.service_period) < v_until
-        );
+        SELECT
+            pgbill.earned_amount(
+                document.net_amount, document.service_period, v_until, currency.digits
+            )
+    ) AS earned (amount);
 
     -- Lines that wait for an invoice.
     RETURN QUERY

@@ -25,3 +25,9 @@ WHERE unbilled.problem IS NOT NULL
 GROUP BY account.key
 ORDER BY account.key
 LIMIT 1000;
+
+-- name: is_to_come
+-- Whether no seller has reached a day.
+SELECT :as_of::date > coalesce(max((clock_timestamp() AT TIME ZONE seller.zone)::date), current_date)
+    AS is_to_come
+FROM pgbill.seller;

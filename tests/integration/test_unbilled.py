@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from pgbill import db, roles
+from pgbill import db, roles, unbilled
+from pgbill.errors import UsageError
 from tests import builders
 from tests.actors import bill_all
 from tests.builders import Account, Price
@@ -175,6 +176,24 @@ def test_a_credit_note_takes_back_what_was_deferred(
     assert books.told(far) == ["4400 EUR 0.00 1.00"]
     credit(conn, "NL-000001")
     assert books.told(far) == []
+
+
+def test_a_line_and_its_credits_are_rounded_as_one(
+    conn: Connection[Any], books: Books
+) -> None:
+    """99.98 x 17/31 is 54.83; in eleven parts, each rounded, it would be 54.78."""
+    books.subscribe(books.price("99.98", timing="advance"))
+    books.bill(FIRST, FIRST)
+    for _ in range(10):
+        credit(conn, "NL-000001", "10.82")
+    credit(conn, "NL-000001")
+
+    assert books.told(date(2026, 1, 17)) == ["4400 EUR -54.83 45.15"]
+
+
+def test_a_day_to_come_is_refused(conn: Connection[Any]) -> None:
+    with pytest.raises(UsageError, match="9999-01-01 is still to come"):
+        unbilled.report(conn, date(9999, 1, 1))
 
 
 def test_late_usage_is_earned(conn: Connection[Any], books: Books) -> None:
