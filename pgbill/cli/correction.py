@@ -1,9 +1,10 @@
 """`pgbill invoice credit`, `cancel` and `reissue`: correct what was issued."""
 
 import contextlib
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pgbill.invoice import Header
 
 commands = typer.Typer()
+
+_AMOUNT = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
+_LINE_LIMIT = 2**31 - 1
+_SHOWN_CHARACTERS = 40
 
 Number = Annotated[str, typer.Argument(help="As printed: NL-000042.")]
 SomeNumber = Annotated[
@@ -74,6 +79,7 @@ def credit(
     Example: pgbill invoice credit NL-000042 --line 2 --amount 15.00
     --reason "counted twice"
     """
+    _require_lines(number, line or [])
     takings, whole = _asked(line or [], [_amount(each) for each in amount or []])
 
     def act(conn: "Connection[Any]", head: "Header", order: "Order") -> "Correction":
@@ -180,13 +186,20 @@ def _order(reason: str, *, dry_run: bool) -> "Order":
 
 
 def _amount(text: str) -> Decimal:
-    try:
-        amount = Decimal(text)
-    except InvalidOperation:
-        raise UsageError(f"{text} is not an amount, such as 15.00.") from None
-    if not amount.is_finite():
-        raise UsageError(f"{text} is not an amount, such as 15.00.")
-    return amount
+    """Read an amount; how many decimals its currency has, the database knows."""
+    if not _AMOUNT.fullmatch(text):
+        shown = (
+            text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+        )
+        raise UsageError(f"{shown} is not an amount, such as 15.00.")
+    return Decimal(text)
+
+
+def _require_lines(number: str, lines: list[int]) -> None:
+    """Refuse what the database has no number for."""
+    for each in lines:
+        if each > _LINE_LIMIT:
+            raise UsageError(f"{number} has no line {each}.")
 
 
 def _asked(

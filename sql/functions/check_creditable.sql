@@ -67,10 +67,10 @@ BEGIN
         WHEN p_amount <= 0 OR EXISTS (
             SELECT FROM unnest(p_amounts) AS asked (amount) WHERE asked.amount <= 0
         ) THEN 'an amount to credit is above zero'
-        WHEN p_amount <> round(p_amount, v_invoice.digits) OR EXISTS (
+        WHEN scale(p_amount) > v_invoice.digits OR EXISTS (
             SELECT
             FROM unnest(p_amounts) AS asked (amount)
-            WHERE asked.amount <> round(asked.amount, v_invoice.digits)
+            WHERE scale(asked.amount) > v_invoice.digits
         ) THEN format(
             'an amount in %s has at most %s decimals', v_invoice.currency, v_invoice.digits
         )

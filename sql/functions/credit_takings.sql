@@ -26,7 +26,11 @@ DECLARE
 BEGIN
     IF p_line_nos IS NOT NULL THEN
         RETURN QUERY
-        SELECT remaining.line_no, coalesce(asked.amount, remaining.amount), NULL::numeric
+        SELECT
+            remaining.line_no,
+            -- 10 is kept, and so shown, as 10.00.
+            coalesce(round(asked.amount, p_digits), remaining.amount),
+            NULL::numeric
         FROM unnest(p_line_nos, p_amounts) AS asked (line_no, amount)
         INNER JOIN pgbill.credit_left(p_bucket, p_account_id, p_invoice_id) AS remaining
             USING (line_no);

@@ -64,6 +64,30 @@ def test_an_invoice_is_credited_in_parts_and_cancelled(
     assert_clean(pgbill)
 
 
+@pytest.mark.parametrize(
+    ("asked", "net", "gross"),
+    [
+        (("--line", "1", "--amount", "1"), "-1.00", "-1.19"),
+        (("--amount", "2"), "", "-2.00"),
+    ],
+)
+def test_amounts_have_the_digits_of_the_currency(
+    pgbill: Pgbill,
+    accounts: list[Account],
+    asked: tuple[str, ...],
+    net: str,
+    gross: str,
+) -> None:
+    assert accounts
+
+    note = do(pgbill, "invoice", "credit", "NL-000001", *asked, *_WHY, "--json").json[
+        "credit_note"
+    ]
+
+    assert note["gross_amount"] == gross
+    assert note["net_amount"] == (net or "-1.68")
+
+
 def test_what_corrects_an_invoice_is_shown_with_it(
     pgbill: Pgbill, accounts: list[Account]
 ) -> None:
@@ -138,6 +162,15 @@ _MISTAKES = {
     ("credit", "NL-000001", "--reason", " "): "--reason is empty.",
     ("credit", "NL-000001", "--amount", "12", *_WHY): "only 11.90 EUR with tax",
     ("credit", "NL-000001", "--amount", "nan", *_WHY): "nan is not an amount",
+    ("credit", "NL-000001", "--amount", "1e400000", *_WHY): "1e400000 is not an amount",
+    ("credit", "NL-000001", "--amount", "1e1", *_WHY): "1e1 is not an amount",
+    ("credit", "NL-000001", "--amount", "1_0", *_WHY): "1_0 is not an amount",
+    ("credit", "NL-000001", "--amount", "\uff11", *_WHY): "is not an amount, such as",
+    ("credit", "NL-000001", "--amount", "9" * 99, *_WHY): "is not an amount, such as",
+    ("credit", "NL-000001", "--amount", "1.000", *_WHY): "EUR has at most 2 decimals",
+    ("credit", "NL-000001", "--line", "9999999999", *_WHY): (
+        "NL-000001 has no line 9999999999."
+    ),
     ("credit", "NL-000001", *("--line", "1", "--line", "2"), "--amount", "1", *_WHY): (
         "give one --amount for each --line"
     ),
