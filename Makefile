@@ -23,7 +23,7 @@ demo: $(VENV)/demo
 
 # The last thing printed is pytest's summary.
 test: lint
-	@$(IN_VENV) pytest -n auto --maxprocesses 4 $(PYTEST)
+	@$(IN_VENV) pytest -n 3 $(PYTEST)
 
 lint: $(VENV)/dev
 	@$(IN_VENV) ruff check --quiet .
