@@ -223,7 +223,8 @@ AS $$
             WHEN sign(settled.open_amount)
                 <> CASE WHEN settled.kind = 'credit_note' THEN -1 ELSE 1 END
                 THEN 'overpaid'
-            WHEN settled.paid_amount <> 0 THEN 'partly_paid'
+            -- More paid back than was paid is no part of a payment.
+            WHEN sign(settled.paid_amount) = sign(settled.open_amount) THEN 'partly_paid'
             ELSE 'open'
         END
     FROM settled

@@ -99,6 +99,24 @@ problem AS (
     UNION ALL
     SELECT
         complete_invoice.line,
+        'issued_on',
+        format('%s is still to come', complete_invoice.issued_on)
+    FROM pg_temp.complete_invoice
+    INNER JOIN pgbill.seller USING (seller_id)
+    WHERE complete_invoice.issued_on > (clock_timestamp() AT TIME ZONE seller.zone)::date + 1
+    UNION ALL
+    SELECT
+        complete_invoice.line,
+        'payable_on',
+        format(
+            '%s is before the day of issue, %s',
+            complete_invoice.payable_on, complete_invoice.issued_on
+        )
+    FROM pg_temp.complete_invoice
+    WHERE complete_invoice.payable_on < complete_invoice.issued_on
+    UNION ALL
+    SELECT
+        complete_invoice.line,
         'open_amount',
         format(
             '%s is not between 0 and the gross amount %s',

@@ -160,6 +160,24 @@ problem AS (
     SELECT
         complete_payment.line,
         'amount',
+        format('%s is more than anybody pays: 10^15 at most', complete_payment.amount)
+    FROM pg_temp.complete_payment
+    WHERE abs(complete_payment.amount) > 1e15
+    UNION ALL
+    -- A bank may be a day ahead.
+    SELECT
+        complete_payment.line,
+        'paid_on',
+        format('%s is still to come', complete_payment.paid_on)
+    FROM pg_temp.complete_payment
+    LEFT JOIN pgbill.account USING (bucket, account_id)
+    LEFT JOIN pgbill.seller USING (seller_id)
+    WHERE complete_payment.paid_on
+        > (clock_timestamp() AT TIME ZONE coalesce(seller.zone, 'UTC'))::date + 1
+    UNION ALL
+    SELECT
+        complete_payment.line,
+        'amount',
         format(
             '%s has more decimals than %s, which has %s',
             complete_payment.amount, currency.currency, currency.digits

@@ -103,6 +103,14 @@ def test_a_credit_note_is_below_zero(conn: Connection[Any], tmp_path: Path) -> N
             {"number": "NL-000001"},
             "number: NL-000001 is a number of the series NL-, which begins with 1:",
         ),
+        (
+            {"issued_on": "2099-01-01", "payable_on": "2099-01-01"},
+            "issued_on: 2099-01-01 is still to come",
+        ),
+        (
+            {"payable_on": "2025-11-29"},
+            "payable_on: 2025-11-29 is before the day of issue, 2025-11-30",
+        ),
         ({"issued_on": "30.11.2025"}, "issued_on: '30.11.2025' is not a date such as"),
     ],
 )

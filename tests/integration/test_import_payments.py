@@ -50,6 +50,7 @@ def test_a_payment_counts_once(
         (["11.90", "11.90"], ("overpaid", "-11.90")),
         (["11.90", "11.90", "-11.90"], ("paid", "0.00")),
         (["11.90", "-11.90"], ("open", "11.90")),
+        (["5", "-9"], ("open", "15.90")),
     ],
 )
 def test_an_invoice_has_a_state(
@@ -162,6 +163,8 @@ def test_what_matches_nothing_can_be_let_in_and_assigned_later(
     ("changes", "told"),
     [
         ({"amount": "0"}, "amount: a payment of 0 is none"),
+        ({"amount": "1000000000000000.01"}, "amount: 1000000000000000.01 is more than"),
+        ({"paid_on": "2099-01-01"}, "paid_on: 2099-01-01 is still to come"),
         ({"amount": "0.001"}, "amount: 0.001 has more decimals than EUR, which has 2"),
         ({"currency": "USD"}, "currency: it is in USD, what it pays is in EUR"),
         ({"currency": "XXQ"}, "currency: there is no currency XXQ"),
@@ -175,7 +178,9 @@ def test_what_is_wrong_is_named_with_its_place(
     owing(conn, shop)
     good: Row = {"invoice": ONE, "amount": "1"}
 
-    assert f"3: {told}" in refused(conn, tmp_path, good, good | changes)
+    lines = refused(conn, tmp_path, good, good | changes)
+
+    assert any(line.startswith(f"3: {told}") for line in lines)
 
 
 @pytest.mark.parametrize(
