@@ -7,6 +7,7 @@ years in one batch) is refused in a sentence, and nothing is exported.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -15,7 +16,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from pgbill import posting
+from pgbill import posting, vatid
 from pgbill.errors import ConfigError, UsageError
 from pgbill.posting import Accounts, Entry, Head
 
@@ -64,6 +65,10 @@ _TEXTS = {
     *("Soll/Haben-Kennzeichen", "WKZ Umsatz", "BU-Schlüssel", "Belegfeld 1"),
     *("Buchungstext", "KOST1 - Kostenstelle", "EU-Land u. UStID (Bestimmung)"),
 }
+# What Windows-1252 lacks and no decomposition gives.
+_LETTERS = str.maketrans("ŁłĐđĦħŦŧıŊŋĸ", "LlDdHhTtiNnk")
+# Where the buyer owes the tax: deliveries within the EU, and reverse charge.
+_OWED_BY_BUYER = {"K", "AE"}
 _NOT_IN_NUMBERS = re.compile(r"[^A-Za-z0-9$&%*+\-/]")
 
 
@@ -183,7 +188,9 @@ def _booking(
         "Gegenkonto (ohne BU-Schlüssel)": against,
         "Belegdatum": f"{entry.issued_on:%d%m}",
         "Belegfeld 1": _NOT_IN_NUMBERS.sub("-", entry.number)[:36],
-        "Buchungstext": str(entry.buyer.get("legal_name") or entry.account)[:60],
+        "Buchungstext": _western(str(entry.buyer.get("legal_name") or entry.account))[
+            :60
+        ],
         "KOST1 - Kostenstelle": (entry.cost_centre or "")[:36],
         "Fälligkeit": f"{entry.payable_on:%d%m%Y}",
     }
@@ -200,8 +207,11 @@ def _tax_fields(client: Client, entry: Entry) -> dict[str, str]:
     vat_id = str(entry.buyer.get("vat_id") or "")
     return {
         "BU-Schlüssel": client.tax_keys[code],
-        # Of deliveries within the EU, where the buyer owes the tax.
-        "EU-Land u. UStID (Bestimmung)": vat_id if entry.tax_category == "K" else "",
+        "EU-Land u. UStID (Bestimmung)": (
+            vat_id
+            if entry.tax_category in _OWED_BY_BUYER and vatid.is_of_eu(vat_id)
+            else ""
+        ),
         "Leistungsdatum": f"{entry.service_through:%d%m%Y}",
     }
 
@@ -245,5 +255,20 @@ def _quoted(text: str) -> str:
     return f'"{doubled}"'
 
 
+def _western(text: str) -> str:
+    """Write a text in Windows-1252; letters that it lacks lose their marks."""
+    return "".join(map(_letter, text))
+
+
+def _letter(letter: str) -> str:
+    try:
+        letter.encode("cp1252")
+    except UnicodeEncodeError:
+        parts = unicodedata.normalize("NFKD", letter.translate(_LETTERS))
+        return "".join(each for each in parts if not unicodedata.combining(each))
+    return letter
+
+
 def _line(fields: Iterator[str] | list[str]) -> bytes:
-    return (";".join(fields) + "\r\n").encode("cp1252", errors="replace")
+    text = _western(";".join(fields))
+    return (text + "\r\n").encode("cp1252", errors="replace")

@@ -149,7 +149,14 @@ def documents(conn: Connection[Any], export_id: int) -> Iterator[list[Entry]]:
         cursor.itersize = _FETCHED_ROWS
         cursor.execute(_QUERIES["entries"], {"export_id": export_id})
         for _, entries in itertools.groupby(cursor, key=lambda entry: entry.number):
-            yield list(entries)
+            yield _without_nothing(list(entries))
+
+
+def _without_nothing(entries: list[Entry]) -> list[Entry]:
+    """Leave out a receivable of zero, where prepaid credit has paid all."""
+    if all(each.kind != "prepaid" for each in entries):
+        return entries
+    return [each for each in entries if each.amount or each.kind != "receivable"]
 
 
 def customers(conn: Connection[Any], export_id: int) -> list[Customer]:

@@ -57,6 +57,12 @@ def check(text: str) -> None:
         return
 
 
+def is_of_eu(text: str) -> bool:
+    """Whether a member state of the EU, or Northern Ireland, has given it."""
+    prefix = text[:2]
+    return prefix in {"EL", "XI"} or prefix.lower() in MEMBER_STATES
+
+
 @functools.cache
 def _validator(text: str) -> Callable[[str], str] | None:
     prefix = text if text in _MODULES else text[:2]

@@ -193,6 +193,17 @@ def test_nothing_is_no_export(conn: Connection[Any], shop: Shop) -> None:
     assert value(conn, "SELECT count(*) FROM pgbill.journal_export") == 0
 
 
+def test_what_is_prepaid_whole_is_no_receivable(
+    conn: Connection[Any], shop: Shop
+) -> None:
+    account = shop.account(conn, key="a-1")
+    builders.prepaid_credit(conn, account, "50")
+    bill_all(conn, account, policy=dated(JANUARY))
+    export(conn)
+
+    assert [line.split()[1] for line in told(conn, 1)] == ["prepaid", "revenue", "tax"]
+
+
 def test_an_invoice_of_zero_is_handed_over_once(
     conn: Connection[Any], shop: Shop
 ) -> None:

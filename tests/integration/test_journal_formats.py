@@ -42,7 +42,7 @@ def shop(conn: Connection[Any]) -> Shop:
     """Return a shop with two invoices: by an account of its own debtor, and another."""
     shop = Shop.open(conn, key="north")
     first = shop.account(
-        conn, key="a-1", legal_name='Grün "& Söhne" Ł', customer_number="10042"
+        conn, key="a-1", legal_name='Grün "& Söhne" Łódź ř東', customer_number="10042"
     )
     builders.prepaid_credit(conn, first, "5")
     bill_all(conn, first, shop.account(conn, key="a-2"), policy=dated(JANUARY))
@@ -99,7 +99,7 @@ def test_datev_gets_a_booking_for_each_revenue(
             *("31012026", "02032026"),
         ),
     ]
-    assert bookings[0]["Buchungstext"] == 'Grün "& Söhne" ?'
+    assert bookings[0]["Buchungstext"] == 'Grün "& Söhne" Lódz r?'
     assert lines[0].startswith('5,00;"S";"EUR";;;;1710;10042;"";3101;"NL-000001";;;')
 
 
@@ -112,6 +112,25 @@ def test_datev_turns_a_credit_note_round(conn: Connection[Any], shop: Shop) -> N
 
     assert last.startswith('2,38;"H";"EUR";;;;1400;8400;"3";')
     assert '"NLC-000001"' in last
+
+
+@pytest.mark.parametrize(("vat_id", "told"), [("FR40303265045", 1), ("CHE123", 0)])
+def test_datev_is_told_the_vat_id_of_who_owes_the_tax(
+    conn: Connection[Any], shop: Shop, vat_id: str, told: int
+) -> None:
+    """By reverse charge, with a buyer of the EU."""
+    builders.tax_rate(
+        conn, buyer_country="FR", category="AE", rate="0", legal_text="Reverse charge."
+    )
+    buyer = shop.account(conn, key="a-3", country="FR", vat_id=vat_id)
+    bill_all(conn, buyer, policy=dated(JANUARY))
+
+    _, names, *lines = datev(conn)
+
+    field = "EU-Land u. UStID (Bestimmung)"
+    assert names.split(";").index(f'"{field}"') == 39
+    bookings = csv.DictReader([names, *lines[:-1]], delimiter=";")
+    assert [it[field] for it in bookings if it[field]] == [vat_id] * told
 
 
 @pytest.mark.parametrize(
@@ -217,4 +236,4 @@ def test_names_are_escaped(conn: Connection[Any], shop: Shop) -> None:
 
     names = texts(saft(conn), "MasterFiles/Customers/Customer/Name")
 
-    assert names == ['Grün "& Söhne" Ł', "A <b>"]
+    assert names == ['Grün "& Söhne" Łódź ř東', "A <b>"]
