@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from pgbill.cli import output
-from pgbill.cli.runs import checked
+from pgbill.cli.reason import checked
 from pgbill.errors import UsageError
 
 commands = typer.Typer(
@@ -28,9 +28,9 @@ def park(account: _Account, *, reason: _Reason) -> None:
     """
     from pgbill import billing, config, runs, server
 
-    checked(reason)
+    why = checked(reason)
     with runs.connected(server.dsn(config.load())) as conn:
-        done = runs.park(conn, account, reason=reason, by=billing.who())
+        done = runs.park(conn, account, reason=why, by=billing.who())
     if done:
         output.say(f"account {account} is parked.")
     else:
@@ -45,10 +45,10 @@ def unpark(account: _Account, *, reason: _Reason) -> None:
     """
     from pgbill import billing, config, runs, server
 
-    checked(reason)
+    why = checked(reason)
     with runs.connected(server.dsn(config.load())) as conn:
         found = runs.retry_parked(
-            conn, account_key=account, reason=reason, by=billing.who()
+            conn, account_key=account, reason=why, by=billing.who()
         )
     if not found:
         raise UsageError(f"account {account} is not parked.")

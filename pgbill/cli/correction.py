@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgbill.cli import corrected, output
+from pgbill.cli.reason import checked
 from pgbill.errors import PgbillError, TemporaryError, UsageError
 
 if TYPE_CHECKING:
@@ -180,9 +181,7 @@ def _order(reason: str, *, dry_run: bool) -> "Order":
     from pgbill import billing
     from pgbill.correction import Order
 
-    if not reason.strip():
-        raise UsageError("--reason is empty.", hint="Say why: it is kept.")
-    return Order(reason.strip(), billing.who(), dry_run)
+    return Order(checked(reason), billing.who(), dry_run)
 
 
 def _amount(text: str) -> Decimal:

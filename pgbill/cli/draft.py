@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgbill.cli import output, rows
-from pgbill.cli.runs import checked
+from pgbill.cli.reason import checked
 from pgbill.errors import UsageError
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def approve(
 
     Example: pgbill draft approve 7 8 --reason "checked with sales"
     """
-    _decide("approved", draft_ids, run, reason=reason, dry_run=dry_run)
+    why = None if reason is None else checked(reason)
+    _decide("approved", draft_ids, run, reason=why, dry_run=dry_run)
 
 
 @commands.command()

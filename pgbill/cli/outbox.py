@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from pgbill.cli import output
+from pgbill.cli.reason import checked
 from pgbill.errors import UsageError
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ def resolve(
     """
     from pgbill import outbox
 
+    why = checked(reason)
     with _connection() as conn:
         message = _find(conn, message_id)
         if message.state != "uncertain":
@@ -154,7 +156,7 @@ def resolve(
         recorded = outbox.record_outcome(
             conn,
             message,
-            outbox.Outcome(kind, _checked(reason)),
+            outbox.Outcome(kind, why),
             attempt_no=message.attempt_count,
             recorded_by=outbox.person(),
         )
@@ -182,6 +184,7 @@ def retry(
     """
     from pgbill import address, outbox
 
+    why = checked(reason)
     try:
         if to is not None:
             address.check(to)
@@ -203,7 +206,7 @@ def retry(
             conn,
             message,
             address=to,
-            reason=_checked(reason),
+            reason=why,
             retried_by=outbox.person(),
         )
         if new_id is None:
@@ -235,8 +238,11 @@ def release(
         count = outbox.release_held(conn, run, by=outbox.person(), dry_run=dry_run)
     if json:
         output.as_json({"run_id": run, "messages": count, "dry_run": dry_run})
-    would_be = "would be" if dry_run else "are"
-    output.say(f"{count} messages of run {run} {would_be} released.")
+    if not count:
+        output.say(f"run {run} holds no message: nothing was to be released.")
+        return
+    are = "would be" if dry_run else "is" if count == 1 else "are"
+    output.say(f"{output.count(count, 'message')} of run {run} {are} released.")
 
 
 def _find(conn: "Connection[Any]", message_id: int) -> "MessageState":
@@ -258,12 +264,6 @@ def _state(text: str | None) -> "State | None":
         if text == state:
             return state
     raise UsageError(f"--state is one of {', '.join(known)}.")
-
-
-def _checked(reason: str) -> str:
-    if not reason.strip():
-        raise UsageError("--reason is empty.")
-    return reason
 
 
 def _json_columns() -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgbill.cli import output
+from pgbill.cli.reason import checked
 from pgbill.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,13 +48,6 @@ _TOTALS = {
     "tax": "tax",
     "gross": "gross",
 }
-
-
-def checked(reason: str) -> str:
-    """Return the reason of a person, if there is one."""
-    if not reason.strip():
-        raise UsageError("--reason is empty.", hint="Say why: it is kept.")
-    return reason
 
 
 @commands.command("list")
@@ -152,9 +146,8 @@ def retry(
 
     if run_id is not None and account is not None:
         raise UsageError("name a run or --account, not both.")
-    checked(reason)
     given: dict[str, Any] = {
-        "reason": reason,
+        "reason": checked(reason),
         "by": billing.who(),
         "dry_run": dry_run,
     }
