@@ -273,12 +273,13 @@ def _print(summary: "Summary", *, json: bool) -> None:
         output.say(f"… and more: pgbill runs show {summary.run_id} lists them.")
     if not summary.is_finished:
         output.say(
-            f"stopped after {summary.seconds:.1f} s; {summary.still_due} accounts are"
+            f"stopped after {summary.seconds:.1f} s;"
+            f" {output.count(summary.still_due, 'account is', 'accounts are')}"
             " still due: the same command continues."
         )
     else:
         output.say(f"done in {summary.seconds:.1f} s.{_waiting(summary)}")
-    if summary.holds_mail:
+    if summary.holds_mail and summary.invoiced:
         output.say(
             f"its mail is held: pgbill outbox release --run {summary.run_id} sends it."
         )
@@ -288,9 +289,9 @@ def _waiting(summary: "Summary") -> str:
     """Say what waits for a person."""
     told = ""
     if count := summary.parked_before:
-        parked = "1 account is" if count == 1 else f"{count} accounts are"
+        parked = output.count(count, "account is", "accounts are")
         told += f" {parked} parked: see pgbill runs retry."
     if count := summary.in_review:
-        held = "1 account waits" if count == 1 else f"{count} accounts wait"
+        held = output.count(count, "account waits", "accounts wait")
         told += f" {held} for a review: see pgbill draft list."
     return told

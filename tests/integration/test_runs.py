@@ -183,6 +183,21 @@ def test_what_a_later_run_has_given_up_is_retried(
     assert value(owner, still) == 1
 
 
+def test_a_run_that_issues_nothing_holds_nothing(
+    dsn: str, owner: Connection[Any]
+) -> None:
+    Shop.open(owner).account(owner, country="FR")
+
+    ran = call(dsn, "run", "--through", "2025-12-31", "--hold-mail")
+    released = call(dsn, "outbox", "release", "--run", "1")
+
+    assert "its mail is held" not in ran.stderr
+    assert (released.exit_code, released.stderr) == (
+        0,
+        "pgbill: run 1 holds no message: nothing was to be released.\n",
+    )
+
+
 def test_a_dry_run_of_a_retry_changes_nothing(dsn: str, owner: Connection[Any]) -> None:
     account = Shop.open(owner).account(owner)
     call(dsn, "run", "--through", "2026-05-31")
