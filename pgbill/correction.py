@@ -91,11 +91,15 @@ class Correction:
     """None: all of it had been credited before."""
     invoice: Document | None = None
     """What was issued in its place, or none."""
+    left_amount: Decimal | None = None
+    """What was left of it before, with tax; none: it was not asked for all of it."""
 
     @property
     def difference_amount(self) -> Decimal | None:
-        """What the invoice in its place has more, with tax."""
-        return self.invoice.gross_amount - self.gross_amount if self.invoice else None
+        """What the buyer owes more than before, with tax: credits had lowered that."""
+        if self.invoice is None or self.left_amount is None:
+            return None
+        return self.invoice.gross_amount - self.left_amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,19 @@ def _credit(
         is_cancellation=is_cancellation,
     )
     note = document(told) if told else None
-    return Correction(invoice.number, invoice.gross_amount, order.is_dry_run, note)
+    return Correction(
+        invoice.number,
+        invoice.gross_amount,
+        order.is_dry_run,
+        note,
+        left_amount=left_before(invoice, note) if is_cancellation else None,
+    )
+
+
+def left_before(invoice: Header, note: Document | None) -> Decimal:
+    """Return what was left of an invoice of which a note has taken all; none: none."""
+    # The zero has the currency's digits.
+    return -note.gross_amount if note else 0 * invoice.gross_amount
 
 
 def write(

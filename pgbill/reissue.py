@@ -118,11 +118,13 @@ def opened(service: TaxService | None) -> Generator[Reissuing]:
 
 
 def _read(invoice: Header, order: Order, told: Told) -> Correction:
-    note, again = told["credit_note"], told["invoice"]
+    again = told["invoice"]
+    note = correction.document(told["credit_note"]) if told["credit_note"] else None
     return Correction(
         invoice.number,
         invoice.gross_amount,
         order.is_dry_run,
-        correction.document(note) if note else None,
+        note,
         correction.document(again),
+        correction.left_before(invoice, note),
     )

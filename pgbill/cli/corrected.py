@@ -16,6 +16,7 @@ _BULK = {
     "credit_note": "credit note",
     "invoice": "new invoice",
     "old_amount": "old total",
+    "left_amount": "left before",
     "new_amount": "new total",
     "difference": "difference",
     "currency": "currency",
@@ -42,13 +43,22 @@ def show(done: "Correction") -> None:
             output.line("")
         _print_document(done.invoice, f"{would} issued in place of {done.number}")
         output.line("")
-        difference = done.difference_amount or Decimal(0)
-        sheet.totals({"difference": difference}, done.invoice.currency)
+        sheet.totals(_compared(done, done.invoice), done.invoice.currency)
+
+
+def _compared(done: "Correction", again: "Document") -> dict[str, Decimal]:
+    amounts = {
+        "old total": done.gross_amount,
+        "left before": done.left_amount,
+        "new total": again.gross_amount,
+        "difference": done.difference_amount,
+    }
+    return {name: each for name, each in amounts.items() if each is not None}
 
 
 def _print_document(document: "Document", what: str) -> None:
     kind = document.kind.replace("_", " ")
-    name = f"{kind} {document.number}" if document.number else f"a {kind}"
+    name = f"{kind} {document.number}" if document.number else output.a(kind)
     output.line(f"{name} {what}, dated {document.issued_on}:")
     of_lines = rows.of(document.lines)
     columns = {
@@ -87,6 +97,7 @@ def _row(outcome: "Outcome") -> dict[str, object]:
         "credit_note": note.number if note else None,
         "invoice": again.number if again else None,
         "old_amount": done.gross_amount,
+        "left_amount": done.left_amount,
         "new_amount": again.gross_amount if again else None,
         "difference": done.difference_amount,
         "currency": again.currency if again else note.currency if note else None,
