@@ -127,7 +127,7 @@ def test_many_are_issued_again_from_a_file(
     did = do(pgbill, *command, "--json").json
     again = do(pgbill, *command, "--json").json
 
-    assert "old total  new total  difference" in would.stdout
+    assert "old total  left before  new total  difference" in would.stdout
     assert len(before) == 3
     assert [each["correction"]["invoice"]["gross_amount"] for each in did] == [
         "17.85",
@@ -136,6 +136,35 @@ def test_many_are_issued_again_from_a_file(
     assert [each["state"] for each in again] == ["done before", "done before"]
     assert len(_documents(admin)) == 7
     assert_clean(pgbill)
+
+
+def test_what_was_credited_before_is_owed_again(
+    pgbill: Pgbill, accounts: list[Account]
+) -> None:
+    """One partly, one wholly: the difference counts from what was left."""
+    assert accounts
+    do(pgbill, "invoice", "credit", "NL-000001", "--amount", "2.00", *_WHY)
+    do(pgbill, "invoice", "credit", "NL-000002", *_WHY)
+    file = pgbill.folder / "wrong.csv"
+    file.write_text("number\nNL-000001\nNL-000002\nNL-000003\n")
+    command = ("invoice", "reissue", *_WHY)
+
+    would = do(pgbill, *command, "--from", str(file), "--dry-run").stdout
+    one = do(pgbill, *command, "NL-000001", "--json").json
+    other = do(pgbill, *command, "NL-000002").stdout
+
+    assert [line.split()[-5:-1] for line in would.splitlines()[-3:]] == [
+        ["11.90", "9.90", "11.90", "2.00"],
+        ["11.90", "0.00", "11.90", "11.90"],
+        ["11.90", "11.90", "11.90", "0.00"],
+    ]
+    assert (one["left_amount"], one["difference_amount"]) == ("9.90", "2.00")
+    assert [line.split() for line in other.splitlines()[-4:]] == [
+        ["old", "total", "11.90", "EUR"],
+        ["left", "before", "0.00", "EUR"],
+        ["new", "total", "11.90", "EUR"],
+        ["difference", "11.90", "EUR"],
+    ]
 
 
 def test_many_are_cancelled_from_a_file(
