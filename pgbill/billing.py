@@ -22,7 +22,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
-from pgbill import __version__, closedmonth, db, roles, schema, taxprovider
+from pgbill import __version__, closedmonth, db, drafts, roles, schema, taxprovider
 from pgbill.alert import Watch
 from pgbill.config import Settings
 from pgbill.errors import ConfigError, PgbillError, TemporaryError, UsageError
@@ -133,6 +133,7 @@ def run(
         schema.require_current(conn)
         account = find_account(conn, request.account_key)
         check_issue_date(conn, settings, request, account)
+        drafts.check_limits(conn, settings.review_above)
         due = count_due(conn, Scope(0, request.through_on, account))
         if due.due_count == 0 and not _is_open(conn, settings, request):
             return Summary(

@@ -83,7 +83,7 @@ class Settings(BaseSettings):
     batch_size: int = Field(default=100, ge=1, le=10_000)
 
     tax_provider: str | None = Field(default=None, min_length=1, max_length=100)
-    tax_url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    tax_url: str | None = None
     tax_token: SecretStr | None = None
     tax_token_file: Path | None = None
     tax_ca_file: Path | None = None
@@ -126,6 +126,13 @@ class Settings(BaseSettings):
     def _absolute(cls, value: Path | None) -> Path | None:
         """Pin folders down: the embedded server outlives the working directory."""
         return value and value.expanduser().absolute()
+
+    @field_validator("tax_url")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"https?://\S+", value):
+            raise ValueError("it is not an http or https address")
+        return value
 
     @field_validator("review_above", mode="before")
     @classmethod

@@ -7,7 +7,7 @@ and says so. Discarded, it is rated anew. The first decision counts, and who mad
 kept. Whether the person who has started a run may approve is a setting of the run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from psycopg import Connection
 
 from pgbill import db
-from pgbill.errors import PgbillError, UsageError
+from pgbill.errors import ConfigError, UsageError
 
 _QUERIES = db.Queries("drafts")
 
@@ -53,7 +53,9 @@ class Line:
     """A line of a draft."""
 
     description: str
-    service_period: str
+    service_from: date
+    service_through: date
+    """Inclusive."""
     quantity: Decimal
     unit_amount: Decimal | None
     net_amount: Decimal
@@ -64,6 +66,11 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class _Decided:
     answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Currency:
+    currency: str
 
 
 def find(
@@ -130,8 +137,8 @@ def decide(
     """Decide about drafts, all of them or, if one cannot be, none.
 
     Raises:
-        UsageError: It was decided about one before.
-        PgbillError: A run wants somebody else to approve what it has held.
+        UsageError: It was decided about one before, or a run wants somebody else to
+            approve what it has held.
     """
     with conn.transaction():
         for each in sorted(drafts, key=lambda it: (it.bucket, it.account_id)):
@@ -146,14 +153,35 @@ def decide(
                 reason=reason,
                 by=by,
             )
-            _check(decided.answer if decided else "decided_before", each)
+            _check(conn, decided.answer if decided else "decided_before", each)
 
 
-def _check(answer: str, draft: Draft) -> None:
+def check_limits(conn: Connection[Any], currencies: Collection[str]) -> None:
+    """Refuse limits of a review in currencies that there are not.
+
+    Raises:
+        ConfigError: One is not known: nothing would ever be held by it.
+    """
+    if not currencies:
+        return
+    unknown = db.fetch_one(
+        conn, _QUERIES["unknown_currency"], _Currency, currencies=list(currencies)
+    )
+    if unknown is not None:
+        raise ConfigError(
+            f"PGBILL_REVIEW_ABOVE is wrong: there is no currency {unknown.currency}."
+        )
+
+
+def _check(conn: Connection[Any], answer: str, draft: Draft) -> None:
     if answer == "decided_before":
-        raise UsageError(f"draft {draft.draft_id} was decided about before.")
+        # Perhaps a moment ago: it waited when it was read.
+        known = get(conn, draft.draft_id)
+        raise UsageError(
+            f"draft {draft.draft_id} was {known.decision} by {known.decided_by} before."
+        )
     if answer == "same_person":
-        raise PgbillError(
+        raise UsageError(
             f"draft {draft.draft_id} must be approved by another person than the one"
             f" who has started run {draft.run_id}."
         )

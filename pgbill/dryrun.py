@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from psycopg import Connection
 
-from pgbill import billing, db, roles, schema
+from pgbill import billing, db, drafts, roles, schema
 from pgbill.billing import Request
 from pgbill.config import Settings
 from pgbill.errors import UsageError
@@ -55,6 +55,7 @@ def dry_run(
         schema.require_current(conn)
         account = billing.find_account(conn, request.account_key)
         billing.check_issue_date(conn, settings, request, account)
+        drafts.check_limits(conn, settings.review_above)
         scope = Scope(_RUN_ID, request.through_on, account)
         due = billing.count_due(conn, scope)
         report = Report(moved_percent, file)

@@ -49,7 +49,7 @@ _COLUMNS = {
 }
 _LINES = {
     "description": "line",
-    "service_period": "service",
+    "service": "service",
     "quantity": "quantity",
     "unit_amount": "each",
     "net_amount": "net",
@@ -114,7 +114,11 @@ def show(draft_id: DraftId, *, json: output.AsJson = False) -> None:
     for each in draft.reasons:
         output.line(f"held because {each}")
     output.line("")
-    output.table(rows.of(lines), _LINES)
+    of_lines = [
+        {**row, "service": f"from {row['service_from']} to {row['service_through']}"}
+        for row in rows.of(lines)
+    ]
+    output.table(of_lines, _LINES)
 
 
 @commands.command()
@@ -171,8 +175,8 @@ def _decide(
             drafts.decide(conn, chosen, decision, reason=reason, by=billing.who())
         held_by = sorted({each.run_id for each in chosen})
         asked = dict.fromkeys(runs.get(conn, each).command for each in held_by)
-    would_be = "would be" if dry_run else "are"
-    output.say(f"{len(chosen)} drafts {would_be} {decision}.")
+    are = "would be" if dry_run else "is" if len(chosen) == 1 else "are"
+    output.say(f"{output.count(len(chosen), 'draft')} {are} {decision}.")
     if not dry_run:
         for each in asked:
             output.say(f"now: {each}")

@@ -112,6 +112,11 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def a(noun: str) -> str:
+    """Put the article before a noun: an invoice, a credit note."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def line(text: str) -> None:
     """Print a line of data on stdout."""
     sys.stdout.write(f"{text}\n")

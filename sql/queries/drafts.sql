@@ -41,7 +41,8 @@ LIMIT :limit;
 -- name: lines
 SELECT
     line.description,
-    line.service_period::text AS service_period,
+    lower(line.service_period) AS service_from,
+    upper(line.service_period) - 1 AS service_through,
     line.quantity,
     line.unit_amount,
     line.net_amount,
@@ -60,3 +61,11 @@ ORDER BY line.ordinality;
 SELECT pgbill.decide_draft(
     :bucket, :account_id, :draft_id, :decision, :reason, :by
 ) AS answer;
+
+-- name: unknown_currency
+SELECT given.currency
+FROM unnest(:currencies::text[]) AS given (currency)
+LEFT JOIN pgbill.currency USING (currency)
+WHERE currency.digits IS NULL
+ORDER BY given.currency
+LIMIT 1;

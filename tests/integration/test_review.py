@@ -252,7 +252,7 @@ def test_another_person_approves_if_so_set(
     monkeypatch.setattr(billing, "who", lambda: "ann@laptop")
     another = call(dsn, "draft", "approve", "1")
 
-    assert (own.exit_code, elsewhere.exit_code, another.exit_code) == (1, 1, 0)
+    assert (own.exit_code, elsewhere.exit_code, another.exit_code) == (2, 2, 0)
     assert own.stderr == (
         "pgbill: draft 1 must be approved by another person than the one who has"
         " started run 1.\n"
@@ -276,7 +276,7 @@ def test_all_of_a_run_are_approved_at_once_or_none(
     all_of_it = call(dsn, "draft", "approve", "--run", "1")
 
     assert some.exit_code == 2
-    assert some.stderr == "pgbill: draft 2 was decided about before.\n"
+    assert some.stderr == f"pgbill: draft 2 was approved by {billing.who()} before.\n"
     assert waiting == 2
     assert would.stderr == "pgbill: 2 drafts would be approved.\n"
     assert "2 drafts are approved." in all_of_it.stderr
@@ -295,6 +295,7 @@ def test_a_draft_is_shown_with_its_lines(
     (line,) = shown["lines"]
     assert (line["description"], line["net_amount"]) == ("Hosting", "100.00")
     assert "held because EUR 119.00 is above the limit of 100" in page
+    assert "from 2026-01-01 to 2026-01-31" in page
 
 
 def test_with_a_tax_service_the_review_comes_after_the_tax(
@@ -346,6 +347,7 @@ def test_what_is_wrong_is_refused(
     [
         ("review_above", "1000", "it is not like EUR 1000, USD 1200"),
         ("review_above", "euro 1000", "euro is not a currency such as EUR"),
+        ("review_above", "XXQ 5", "PGBILL_REVIEW_ABOVE is wrong: there is no currency"),
         ("review_above", "EUR many", "PGBILL_REVIEW_ABOVE is wrong"),
         ("review_change_percent", "-1", "greater than or equal to 0"),
         ("review_first_invoice", "perhaps", "PGBILL_REVIEW_FIRST_INVOICE is wrong"),

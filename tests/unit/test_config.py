@@ -77,6 +77,13 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         config.load()
 
 
+def test_a_wrong_address_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGBILL_TAX_URL", "notaurl")
+
+    with pytest.raises(ConfigError, match="is not an http or https address"):
+        config.load()
+
+
 def test_a_secret_is_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGBILL_DSN", "postgresql://u:hunter2@db.example.com/b")
 
