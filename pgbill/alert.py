@@ -35,6 +35,7 @@ KINDS = (
 
 _LOOK_EVERY_SECONDS = 2.0
 _TOLD_AT_MOST = 100
+_READ_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class News:
     alert_id: int
     kind: str
     summary: str
+    holder: str | None
+    """Whose lease has expired; none: it is about something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,9 @@ def _check_kind(kind: str | None) -> None:
 class Watch:
     """Tell the alerts of a run while it runs, each once; a storm is cut short.
 
+    Of a dead worker the first lease that expires is told, and at the end how many
+    they were: they go one after the other, each in the same words.
+
     It looks from a connection that is open for a moment: workers may be forked at any
     other time.
     """
@@ -147,6 +153,8 @@ class Watch:
     tell: Callable[[str], None]
     _after_id: int = 0
     _told: list[int] = field(default_factory=list[int])
+    _told_count: int = 0
+    _of_holder: dict[str, int] = field(default_factory=dict[str, int])
     _next_look_at: float = 0
 
     def begin(self, conn: Connection[Any]) -> None:
@@ -168,9 +176,6 @@ class Watch:
 
     def look_with(self, conn: Connection[Any]) -> None:
         """Tell what is new."""
-        room = _TOLD_AT_MOST - len(self._told)
-        if room <= 0:
-            return
         found = db.fetch_all(
             conn,
             _QUERIES["of_run"],
@@ -178,12 +183,37 @@ class Watch:
             after_id=self._after_id,
             told_ids=self._told,
             run_id=self.run_id,
-            limit=room + 1,
+            limit=_READ_AT_ONCE,
         )
-        for each in found[:room]:
+        expired: dict[str, list[News]] = {}
+        for each in found:
             self._told.append(each.alert_id)
-            self.tell(f"alert {each.alert_id}, {each.kind}: {each.summary}")
-        if len(found) > room:
+            if each.holder is None:
+                self._say(f"alert {each.alert_id}, {each.kind}: {each.summary}")
+            else:
+                expired.setdefault(each.holder, []).append(each)
+        for holder, alerts in expired.items():
+            self._tell_of(holder, alerts)
+
+    def finish_with(self, conn: Connection[Any]) -> None:
+        """Tell what is new, and of whom more has expired than was told at first."""
+        self.look_with(conn)
+        for holder, count in self._of_holder.items():
+            if count > 1:
+                self._say(f"{count} leases of {holder} expired: pgbill alert list")
+
+    def _tell_of(self, holder: str, alerts: list[News]) -> None:
+        """Tell of a worker's leases: of the first ones now, of all at the end."""
+        if holder not in self._of_holder:
+            first = alerts[0]
+            self._say(f"alert {first.alert_id}, {first.kind}: {first.summary}")
+        self._of_holder[holder] = self._of_holder.get(holder, 0) + len(alerts)
+
+    def _say(self, sentence: str) -> None:
+        if self._told_count < _TOLD_AT_MOST:
+            self.tell(sentence)
+        elif self._told_count == _TOLD_AT_MOST:
             self.tell(
                 "there are more alerts, which are not told here: pgbill alert list"
             )
+        self._told_count += 1

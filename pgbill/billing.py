@@ -158,7 +158,7 @@ def run(
     )
     supervision.supervise()
     with _connected(dsn) as conn:
-        watch.look_with(conn)
+        watch.finish_with(conn)
         summary = _conclude(conn, opened, scope, due, started)
     # If the others have finished what was left by one that gave up, all is well.
     if supervision.given_up and not summary.is_finished:

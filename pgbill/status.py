@@ -72,6 +72,8 @@ class Progress:
     failed_count: int
     per_second: float
     """Periods closed, over the last minute."""
+    held_count: int
+    """Leases on them, of workers that are at work or dead."""
     seconds_left: float | None
     """At this rate; none: nothing moves."""
 

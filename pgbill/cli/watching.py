@@ -157,8 +157,11 @@ def page(told: "Status | str") -> "RenderableType":
 
 def progress(run: "Progress") -> str:
     """Say how far a run is."""
-    left = run.seconds_left
-    rest = "nothing moves" if left is None else f"{duration(left)} left"
+    rest = "nothing moves"
+    if run.seconds_left is not None:
+        rest = f"{duration(run.seconds_left)} left"
+    elif run.held_count:
+        rest = f"waits for {output.count(run.held_count, 'lease')}"
     failed = f", {run.failed_count} failed" if run.failed_count else ""
     return (
         f"run {run.run_id}: {run.closed_count} done, {run.due_count} due"

@@ -58,7 +58,19 @@ FROM pgbill.alert;
 SELECT
     alert.alert_id,
     alert.kind,
-    alert.summary
+    alert.summary,
+    CASE
+        WHEN alert.kind = 'lease_expired' THEN (
+            SELECT lease_event.holder
+            FROM pgbill.lease_event
+            WHERE lease_event.bucket = alert.bucket
+                AND lease_event.account_id = alert.account_id
+                AND lease_event.fencing_token = alert.fencing_token
+                AND lease_event.kind = 'expired'
+            ORDER BY lease_event.lease_event_id
+            LIMIT 1
+        )
+    END AS holder
 FROM pgbill.alert
 WHERE alert.alert_id > :after_id
     AND alert.alert_id NOT IN (SELECT unnest(:told_ids::bigint[]))

@@ -55,7 +55,8 @@ FROM pgbill.lease
 CROSS JOIN asked;
 
 -- name: progress
--- Of the open runs. What is closed is counted by index, what is left from the leases.
+-- Of the open runs. What is closed is counted by index, what is left from the leases. A rate
+-- of before says nothing of a run that only waits for leases of others to expire.
 WITH asked AS (SELECT clock_timestamp() AS at)
 
 SELECT
@@ -64,7 +65,11 @@ SELECT
     open_lease.due_count,
     open_lease.failed_count,
     closed.per_second,
-    open_lease.due_count / nullif(closed.per_second, 0) AS seconds_left
+    open_lease.held_count,
+    CASE
+        WHEN open_lease.held_count = 0 OR closed.newest_at > asked.at - interval '10 s'
+            THEN open_lease.due_count / nullif(closed.per_second, 0)
+    END AS seconds_left
 FROM pgbill.billing_run
 CROSS JOIN asked
 CROSS JOIN LATERAL (
@@ -72,7 +77,8 @@ CROSS JOIN LATERAL (
         count(*) AS closed_count,
         count(*) FILTER (WHERE billing_period.closed_at > asked.at - interval '60 s')
         / greatest(least(60, extract(EPOCH FROM asked.at - billing_run.started_at)), 1)::float8
-            AS per_second
+            AS per_second,
+        max(billing_period.closed_at) AS newest_at
     FROM pgbill.billing_period
     WHERE billing_period.run_id = billing_run.run_id
 ) AS closed
@@ -85,7 +91,8 @@ CROSS JOIN LATERAL (
                 OR lease.retry_at IS NOT NULL
             )
         ) AS due_count,
-        count(*) FILTER (WHERE lease.failed_run_id = billing_run.run_id) AS failed_count
+        count(*) FILTER (WHERE lease.failed_run_id = billing_run.run_id) AS failed_count,
+        count(*) FILTER (WHERE lease.worker_id IS NOT NULL) AS held_count
     FROM pgbill.lease
     WHERE lease.parked_at IS NULL
         AND lease.due_on <= coalesce(billing_run.through_on, 'infinity'::date - 1) + 1

@@ -78,6 +78,24 @@ def test_a_look_tells_how_far_a_run_is(pgbill: Pgbill, admin: Connection[Any]) -
     assert "1 min 3" in page
 
 
+def test_a_run_that_waits_for_leases_has_no_estimate(
+    pgbill: Pgbill, admin: Connection[Any]
+) -> None:
+    """It was fast a while ago, which says nothing of when they expire."""
+    _begin(admin)
+    run_sql(admin, "SET session_replication_role = replica")
+    run_sql(
+        admin,
+        "UPDATE pgbill.billing_period SET closed_at = closed_at - interval '20 s'",
+    )
+    run_sql(admin, "SET session_replication_role = origin")
+
+    (progress,) = do(pgbill, "status", "--json").json["progress"]
+
+    assert (progress["held_count"], progress["seconds_left"]) == (1, None)
+    assert "waits for 1 lease" in do(pgbill, "status").stdout
+
+
 def test_without_a_terminal_it_is_a_line_each_time(
     pgbill: Pgbill, admin: Connection[Any]
 ) -> None:

@@ -328,6 +328,25 @@ def test_a_run_tells_its_own_alerts_once(conn: Connection[Any]) -> None:
     assert "sleeper" in line
 
 
+def test_a_run_tells_the_leases_of_a_dead_worker_in_one_line(
+    conn: Connection[Any],
+) -> None:
+    """Beside the first of them; each has an alert of its own in the table."""
+    shop = Shop.open(conn)
+    told: list[str] = []
+    watch = Watch(lambda: conn, 1, told.append)
+    watch.begin(conn)
+    for _ in range(3):
+        _lose(Actor(conn, "dead"), shop.account(conn))
+        watch.look_with(conn)
+
+    watch.finish_with(conn)
+
+    first, last = told
+    assert ", lease_expired: Account " in first
+    assert last == "3 leases of dead expired: pgbill alert list"
+
+
 def test_a_run_cuts_a_storm_short(conn: Connection[Any]) -> None:
     told: list[str] = []
     watch = Watch(lambda: conn, 1, told.append)
