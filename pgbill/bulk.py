@@ -15,7 +15,7 @@ from psycopg import Connection
 from pgbill import column, invoice, reading
 from pgbill.column import Column
 from pgbill.correction import Correction
-from pgbill.errors import CorrectionError, LeaseHeldError, UsageError
+from pgbill.errors import CorrectionError, InputError, LeaseHeldError, UsageError
 from pgbill.invoice import Header
 from pgbill.problem import Problems
 from pgbill.tax import TaxAwayError, TaxError
@@ -44,10 +44,12 @@ def read(conn: Connection[Any], file: str) -> list[Header]:
     Raises:
         InputError: Something is wrong with the file; all of it is told.
     """
-    with reading.opened(file) as source:
+    with reading.opened(file, hint="Call it .csv or .jsonl.") as source:
         problems = Problems(source.name)
         found = list(_found(conn, reading.records(source, COLUMNS, problems), problems))
     problems.refuse()
+    if not found:
+        raise InputError(f"{file} names no invoice.")
     return found
 
 
@@ -79,7 +81,10 @@ def correct(
     *,
     is_done: Callable[[Header], bool],
 ) -> Iterator[Outcome]:
-    """Correct one after the other, and tell of each when it is done."""
+    """Correct one after the other, and tell of each when it is done.
+
+    `is_done` looks at the invoice as it is now, not as it was when the file was read.
+    """
     for head in heads:
         yield _correct(head, act, is_done)
 
@@ -98,5 +103,8 @@ def _correct(
     except TaxAwayError as error:
         return Outcome(head.number, "put off", error.message, None)
     except (CorrectionError, TaxError) as error:
+        # Another command may have done it in this moment.
+        if is_done(head):
+            return Outcome(head.number, "done before", None, None)
         return Outcome(head.number, "refused", error.message, None)
     return Outcome(head.number, "done", None, done)

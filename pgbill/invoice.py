@@ -174,6 +174,16 @@ def header(conn: Connection[Any], number: str, *, seller: str | None = None) -> 
     return headers[0]
 
 
+def is_cancelled(conn: Connection[Any], head: Header) -> bool:
+    """Tell whether a document is cancelled by now."""
+    return header(conn, head.number, seller=head.seller).state == "cancelled"
+
+
+def is_issued_again(conn: Connection[Any], head: Header) -> bool:
+    """Tell whether another document stands in its place by now."""
+    return any(it.relation == "issued again as" for it in related(conn, head))
+
+
 def get(conn: Connection[Any], number: str, *, seller: str | None = None) -> Document:
     """Return the document of that number.
 

@@ -47,28 +47,31 @@ class Source:
 
 
 @contextmanager
-def opened(file: str, *, format_: Format | None = None) -> Generator[Source]:
+def opened(
+    file: str,
+    *,
+    format_: Format | None = None,
+    hint: str = "Add --format csv or --format jsonl.",
+) -> Generator[Source]:
     """Open a file, or standard input for `-`, whose format is CSV if none is given.
 
     Raises:
         InputError: It cannot be read.
-        UsageError: Its name does not tell the format.
+        UsageError: Its name does not tell the format; `hint` says what to do.
     """
     if file == STDIN:
         yield Source(file, format_ or "csv", sys.stdin.buffer)
         return
     known = format_ or _EXTENSIONS.get(Path(file).suffix.lower())
-    if known is None:
-        raise UsageError(
-            f"the name of {file} does not tell its format.",
-            hint="Add --format csv or --format jsonl.",
-        )
+    if known is None and not Path(file).is_dir():
+        raise UsageError(f"the name of {file} does not tell its format.", hint=hint)
     try:
         stream = Path(file).open("rb")  # noqa: SIM115 - closed below, past the except
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror}.") from error
     with stream:
-        yield Source(file, known, stream)
+        # A folder has not been opened.
+        yield Source(file, known or "csv", stream)
 
 
 def records(

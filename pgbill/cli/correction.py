@@ -114,6 +114,8 @@ def cancel(
 
         return correction.cancel(conn, head, order)
 
+    from pgbill import invoice
+
     order = _order(reason, dry_run=dry_run)
     if _is_one(number, file, seller):
         _correct_one(act, str(number), seller, order, json=json)
@@ -123,7 +125,7 @@ def cancel(
             conn,
             str(file),
             lambda head: act(conn, head, order),
-            is_done=lambda head: head.state == "cancelled",
+            is_done=lambda head: invoice.is_cancelled(conn, head),
             json=json,
         )
 
@@ -161,10 +163,7 @@ def reissue(
                 conn,
                 str(file),
                 lambda head: reissuing.reissue(conn, head, order),
-                is_done=lambda head: any(
-                    each.relation == "issued again as"
-                    for each in invoice.related(conn, head)
-                ),
+                is_done=lambda head: invoice.is_issued_again(conn, head),
                 json=json,
             )
 

@@ -206,6 +206,9 @@ _MISTAKES = {
     ("cancel", *_WHY): "give the number of one invoice, or --from FILE.",
     ("cancel", "--from", "none.csv", *_WHY): "none.csv",
     ("cancel", "--from", "bad.csv", *_WHY): "bad.csv:3: number: there is no",
+    ("cancel", "--from", ".", *_WHY): "cannot read .: Is a directory.",
+    ("cancel", "--from", "wrong", *_WHY): "its format. Call it .csv or .jsonl.",
+    ("reissue", "--from", "header.csv", *_WHY): "header.csv names no invoice.",
     ("reissue", "--from", "twice.csv", *_WHY): "stands on line 2 already",
 }
 
@@ -215,6 +218,7 @@ def test_a_mistake_is_told_in_a_sentence_and_changes_nothing(
 ) -> None:
     assert accounts
     (pgbill.folder / "bad.csv").write_text("number\nNL-000001\nNL-000099\n")
+    (pgbill.folder / "header.csv").write_text("number,seller\n")
     (pgbill.folder / "twice.csv").write_text("number\nNL-000001\nNL-000001\n")
 
     ended = {given: pgbill("invoice", *given) for given in _MISTAKES}

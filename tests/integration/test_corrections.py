@@ -8,8 +8,10 @@ import pytest
 from psycopg import Connection
 from psycopg.types.range import DateRange
 
-from pgbill import document, rendering, story
+from pgbill import bulk, document, invoice, rendering, story
+from pgbill.correction import Correction
 from pgbill.errors import CorrectionError, LeaseHeldError
+from pgbill.invoice import Header
 from tests import builders, world
 from tests.clerk import DRY_RUN, ORDER, Clerk
 from tests.documents import plain
@@ -181,6 +183,27 @@ def test_an_invoice_of_zero_is_cancelled(audited: Connection[Any]) -> None:
     clerk.cancel(clerk.number(FIRST_DAY))
 
     assert clerk.documents() == ["NL-000001 0.00 cancelled", "NLC-000001 0.00"]
+
+
+@pytest.mark.parametrize("what", ["cancel", "reissue"])
+def test_what_another_command_does_meanwhile_is_done_before(
+    clerk: Clerk, what: str
+) -> None:
+    """Two are given the same file: whoever comes second passes it by."""
+    number = clerk.number(FIRST_DAY)
+    act = clerk.reissue if what == "reissue" else clerk.cancel
+    is_done = invoice.is_issued_again if what == "reissue" else invoice.is_cancelled
+
+    def overtaken(head: Header) -> Correction:
+        act(head.number)
+        with clerk.conn.transaction():
+            return act(head.number)
+
+    (told,) = bulk.correct(
+        [clerk.head(number)], overtaken, is_done=lambda head: is_done(clerk.conn, head)
+    )
+
+    assert (told.state, told.reason) == ("done before", None)
 
 
 def test_a_reissue_bills_the_period_again(ledger: Ledger, clerk: Clerk) -> None:
