@@ -8,13 +8,18 @@ rounding is a matter of taste; the whole by as many as it has lines. What contra
 refused with both figures.
 """
 
+import contextlib
 import json
+from collections import Counter
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pgbill.tax import TaxError
+from pgbill.tax import TaxError, printable
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 Category = Literal["S", "Z", "E", "AE", "K", "G", "O", "L", "M", "B"]
 _UNTAXED = {"Z", "E", "AE", "K", "G", "O"}
@@ -26,6 +31,10 @@ _NONE = (
 )
 _THREE = ("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND")
 _DIGITS = dict.fromkeys(_NONE, 0) | dict.fromkeys(_THREE, 3)
+
+_QUOTE = '"'
+_SHOWN_CHARACTERS = 40
+_LISTED = 10
 
 _Amount = Annotated[Decimal, Field(max_digits=30, decimal_places=10)]
 
@@ -63,8 +72,7 @@ def check(question: str, answer: str) -> str:
             f"the tax service answers in {told.currency}, asked was {asked['currency']}"
         )
     expected = [each["line_no"] for each in asked["lines"]]
-    if sorted(each.line_no for each in told.lines) != sorted(expected):
-        raise TaxError("the tax service did not answer each line once")
+    _require_each_once(expected, [each.line_no for each in told.lines])
     lines = {each.line_no: each for each in told.lines}
     pairs = [(each, lines[each["line_no"]]) for each in asked["lines"]]
     _compare(pairs, told, unit_of(asked["currency"]))
@@ -75,10 +83,74 @@ def _parse(answer: str) -> _Answer:
     try:
         return _Answer.model_validate_json(answer)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(each) for each in first["loc"])
-        told = f"{where}: {first['msg']}" if where else first["msg"]
+        told = _wrong(error.errors(include_url=False)[0], answer)
         raise TaxError(f"the tax service's answer is wrong: {told}") from error
+
+
+def _wrong(first: "ErrorDetails", answer: str) -> str:
+    """Say what is wrong with which line, and what was said: a person must find it."""
+    place = first["loc"]
+    if not place:
+        return first["msg"]
+    name = str(place[-1]).replace("_", " ")
+    of = ""
+    if place[0] == "lines" and len(place) > 1:
+        whose = _line_at(answer, int(place[1]))
+        name = name if len(place) > 2 else "what is said"  # noqa: PLR2004
+        of = f" of {whose}"
+    if first["type"] == "missing":
+        return f"the {name}{of} is missing"
+    said = json.dumps(first["input"], default=str, ensure_ascii=False)
+    return f"the {name}{of} is {_shortened(said.strip(_QUOTE))}{_rule(first)}"
+
+
+def _shortened(said: str) -> str:
+    text = printable(said)
+    cut = len(text) > _SHOWN_CHARACTERS
+    return f"{text[:_SHOWN_CHARACTERS]}…" if cut else text
+
+
+def _line_at(answer: str, position: int) -> str:
+    """Name a line as the answer does, if it does."""
+    with contextlib.suppress(ValueError, LookupError, TypeError):
+        return f"line {int(json.loads(answer)['lines'][position]['line_no'])}"
+    return f"the answer's line at place {position + 1}"
+
+
+def _rule(first: "ErrorDetails") -> str:
+    limits = first.get("ctx", {})
+    match first["type"]:
+        case "greater_than_equal":
+            return f", which is below {limits['ge']}"
+        case "less_than_equal":
+            return f", which is above {limits['le']}"
+        case "literal_error":
+            return f", which is none of {', '.join(get_args(Category))}"
+        case "finite_number":
+            return ", which is not a number"
+        case _:
+            return f": {first['msg'][:1].lower()}{first['msg'][1:]}"
+
+
+def _require_each_once(expected: list[int], told: list[int]) -> None:
+    """Refuse an answer that leaves lines out, or has some twice or of its own."""
+    counts = Counter(told)
+    wrong = {
+        "left out": [each for each in expected if not counts[each]],
+        "answered more than once": [each for each in counts if counts[each] > 1],
+        "not asked for": [each for each in counts if each not in expected],
+    }
+    found = [f"{what}: {_listed(which)}" for what, which in wrong.items() if which]
+    if found:
+        raise TaxError(
+            f"the tax service did not answer each line once ({'; '.join(found)})"
+        )
+
+
+def _listed(numbers: list[int]) -> str:
+    first = ", ".join(str(each) for each in sorted(numbers)[:_LISTED])
+    more = ", …" if len(numbers) > _LISTED else ""
+    return f"{'line' if len(numbers) == 1 else 'lines'} {first}{more}"
 
 
 def _kept(told: _Answer) -> str:

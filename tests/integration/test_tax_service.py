@@ -137,7 +137,7 @@ def test_an_answer_that_makes_no_sense_fails_the_account_alone(
         "SELECT detail FROM pgbill.lease WHERE outcome = 'failed' ORDER BY account_id",
     )
     assert [reason.split(": ", 1)[0] for reason in reasons] == [
-        "the tax service did not answer each line once",
+        "the tax service did not answer each line once (left out",
         "the tax service's answer is wrong",
         "the tax service answers in USD, asked was EUR",
         "the tax service says 422",

@@ -54,13 +54,30 @@ def test_what_is_kept_is_what_was_said() -> None:
     [
         ("", "is wrong: Invalid JSON"),
         ("[]", "is wrong: Input should be an object"),
-        (answer(), "did not answer each line once"),
-        (answer(LINE, LINE), "did not answer each line once"),
-        (answer(LINE, OTHER, OTHER), "did not answer each line once"),
-        (answer(LINE, {**OTHER, "rate": "100.1"}), "lines.1.rate: .* less than or"),
-        (answer(LINE, {**OTHER, "rate": "-1"}), "lines.1.rate: .* greater than or"),
-        (answer(LINE, {**OTHER, "rate": "NaN"}), "lines.1.rate: .* finite number"),
-        (answer(LINE, {**OTHER, "category": "Q"}), "lines.1.category: "),
+        (answer(), r"each line once \(left out: lines 1, 2\)"),
+        (
+            answer(LINE, LINE, {**LINE, "line_no": 5}),
+            "left out: line 2; answered more than once: line 1; not asked for: line 5",
+        ),
+        (answer(LINE, OTHER, OTHER), r"once \(answered more than once: line 2\)"),
+        (
+            answer(LINE, {**OTHER, "rate": "100.1"}),
+            "the rate of line 2 is 100.1, which is above 100$",
+        ),
+        (answer(LINE, {**OTHER, "rate": -1}), "of line 2 is -1, which is below 0$"),
+        (answer(LINE, {**OTHER, "rate": "NaN"}), "2 is NaN, which is not a number$"),
+        (
+            answer(LINE, {**OTHER, "category": "Q"}),
+            "the category of line 2 is Q, which is none of S, Z, E, AE, ",
+        ),
+        (answer({"line_no": 1, "category": "S"}), "the rate of line 1 is missing$"),
+        (answer({"rate": "1"}), "the line no of the answer's line at place 1 is miss"),
+        (
+            answer({**LINE, "rate": "1" + "0" * 99}),
+            "the rate of line 1 is 10+…: .* no more than 20 digits",
+        ),
+        ('{"lines": 4}', "the lines is 4: input should be a valid array$"),
+        ('{"lines": [4]}', "what is said of the answer's line at place 1 is 4: "),
         (answer(LINE, OTHER, currency="USD"), "answers in USD, asked was EUR"),
         (
             answer(LINE, {**OTHER, "category": "AE"}),
