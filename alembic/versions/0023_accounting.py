@@ -1,4 +1,4 @@
-"""Payments, invoices of a system before, what was exported, and months that are closed."""
+"""Payments, old invoices, what was exported, and months that are closed."""
 
 from pathlib import Path
 
