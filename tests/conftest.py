@@ -34,6 +34,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "one_server: about what no version of PostgreSQL changes"
     )
+    # What is started in the background ignores Ctrl-C, and so would all that it starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Settings of whoever runs the tests are not part of them.
     for name in [name for name in os.environ if name.startswith("PGBILL_")]:
         if not name.startswith("PGBILL_TEST_"):
