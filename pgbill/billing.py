@@ -9,51 +9,37 @@ of the run.
 """
 
 import contextlib
-import getpass
 import json
-import socket
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
 import psycopg
 from psycopg import Connection
 
-from pgbill import __version__, closedmonth, db, drafts, roles, schema, taxprovider
+from pgbill import __version__, db, drafts, login, roles, schema, taxprovider
 from pgbill.alert import Watch
 from pgbill.config import Settings
 from pgbill.errors import ConfigError, PgbillError, TemporaryError, UsageError
-from pgbill.issuing import Policy
 from pgbill.job import GivenUp, Job
-from pgbill.lease import Account, Patience, Scope
-from pgbill.renewal import Terms
+from pgbill.lease import Scope
 from pgbill.summary import Failure, Summary, Total
 from pgbill.supervision import OnProgress, Supervision
-from pgbill.tax import HTTP, TABLE, TaxService
+from pgbill.request import (
+    Request,
+    check_issue_date,
+    find_account,
+    kept_settings,
+    policy,
+    terms,
+)
+from pgbill.tax import TaxService
 
 _QUERIES = db.Queries("billing")
 _LISTED_FAILURES = 20
 _BUCKETS = 256
-
-# A typing error in the year would move the date of a series for good.
-_ISSUE_DAYS_AHEAD = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked of a run."""
-
-    through_on: date | None
-    """Inclusive; none: by yesterday in each account's zone."""
-    issue_on: date | None
-    """None: today in the seller's zone."""
-    workers: int
-    account_key: str | None = None
-    hold_mail: bool = False
-    """Messages wait until a person releases them."""
 
 
 OnAlert = Callable[[str], None]
@@ -84,21 +70,8 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class _Account:
-    bucket: int
-    account_id: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Text:
     summary: str
-
-
-@dataclass(frozen=True, slots=True)
-class _IssueDate:
-    issued_on: date | None
-    seller_key: str | None
-    allowed_until: date
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +98,10 @@ def run(
             be held and the run that is joined does not.
         TemporaryError: The database or the tax service went away, or all workers died
             again and again.
-        ConfigError: The tax provider cannot be asked.
+        ConfigError: The tax provider cannot be 
     """
     started = time.monotonic()
-    service = tax_service(settings)
+    service = taxprovider.chosen(settings)
     with _connected(dsn) as conn:
         schema.require_current(conn)
         account = find_account(conn, request.account_key)
@@ -166,15 +139,6 @@ def run(
     return summary
 
 
-def who() -> str:
-    """Name the person or job that acts: login and host."""
-    try:
-        login = getpass.getuser()
-    except (KeyError, OSError):
-        login = "unknown"
-    return f"{login}@{socket.gethostname()}"
-
-
 @contextlib.contextmanager
 def _connected(dsn: str) -> Generator[Connection[Any]]:
     with contextlib.closing(_connect(dsn)) as conn:
@@ -195,62 +159,6 @@ def _analyze(dsn: str) -> None:
         found = db.fetch_one(conn, _QUERIES["statistics_are_empty"], _Statistics)
         if found and found.are_empty:
             db.execute(conn, _QUERIES["analyze"])
-
-
-def check_issue_date(
-    conn: Connection[Any],
-    settings: Settings,
-    request: Request,
-    account: Account | None,
-) -> None:
-    """Refuse a date far ahead, or before the last of a series that the run draws from.
-
-    Those are the series of the account's seller, else of sellers with something due.
-
-    Raises:
-        UsageError: It is one.
-    """
-    if request.issue_on is None:
-        return
-    closedmonth.refuse(conn, request.issue_on, option="--issue-on")
-    latest = db.fetch_one(
-        conn,
-        _QUERIES["latest_issue_date"],
-        _IssueDate,
-        mode=settings.mode,
-        days_ahead=_ISSUE_DAYS_AHEAD,
-        through_on=request.through_on,
-        bucket=account and account[0],
-        account_id=account and account[1],
-    )
-    if latest and request.issue_on > latest.allowed_until:
-        raise UsageError(
-            f"--issue-on {request.issue_on} is more than {_ISSUE_DAYS_AHEAD} days from"
-            " now.",
-            hint="The series could never be dated earlier again: check the year.",
-        )
-    if latest and latest.issued_on and latest.issued_on > request.issue_on:
-        raise UsageError(
-            f"--issue-on {request.issue_on} is before the last invoice of seller"
-            f" {latest.seller_key}, which was issued on {latest.issued_on}.",
-            hint="The dates of a series never go back: take that date or a later one.",
-        )
-
-
-def find_account(conn: Connection[Any], key: str | None) -> Account | None:
-    """Return the key of the account that a run is for; none: it is for all.
-
-    Raises:
-        UsageError: There is no such account.
-    """
-    if key is None:
-        return None
-    found = db.fetch_one(conn, _QUERIES["find_account"], _Account, key=key)
-    if found is None:
-        raise UsageError(
-            f"there is no account {key}.", hint="Check --account against your import."
-        )
-    return found.bucket, found.account_id
 
 
 def count_due(conn: Connection[Any], scope: Scope) -> Due:
@@ -280,45 +188,6 @@ def _is_open(conn: Connection[Any], settings: Settings, request: Request) -> boo
     return found is not None and found.is_open
 
 
-def kept_settings(settings: Settings, request: Request) -> str:
-    """Return the settings that a run keeps, as JSON."""
-    return json.dumps(
-        {
-            "workers": request.workers,
-            "batch_size": settings.batch_size,
-            "lease_ttl_seconds": settings.lease_ttl_seconds,
-            "renew_every_seconds": settings.renew_every_seconds,
-            "hard_limit_seconds": settings.hard_limit_seconds,
-            "max_attempts": settings.max_attempts,
-            "max_due_periods": settings.max_due_periods,
-            "review": settings.review,
-            "retry_after_seconds": settings.retry_after_seconds,
-            "retry_wait_seconds": settings.retry_wait_seconds,
-        }
-    )
-
-
-def terms(settings: Settings) -> Terms:
-    """Return how long leases live."""
-    return Terms(
-        ttl=settings.lease_ttl_seconds,
-        every=settings.renew_every_seconds,
-        margin=settings.margin_seconds,
-        hard_limit=settings.hard_limit_seconds,
-    )
-
-
-def policy(settings: Settings, request: Request) -> Policy:
-    """Return what the settings and the request say of invoices."""
-    return Policy(
-        mode=settings.mode,
-        issue_on=request.issue_on,
-        max_due_periods=settings.max_due_periods,
-        max_attempts=settings.max_attempts,
-        patience=Patience(settings.retry_after_seconds, settings.retry_wait_seconds),
-    )
-
-
 def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
     opened = db.fetch_one(
         conn,
@@ -329,7 +198,7 @@ def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
         mode=settings.mode,
         account_key=request.account_key,
         settings=kept_settings(settings, request),
-        started_by=who(),
+        started_by=login.who(),
         version=__version__,
         hold_mail=request.hold_mail,
     )
@@ -342,42 +211,6 @@ def _open(conn: Connection[Any], settings: Settings, request: Request) -> _Run:
             hint="Finish it without --hold-mail.",
         )
     return opened
-
-
-def asks_table(settings: Settings) -> bool:
-    """Tell whether tax comes of the table of rates, and not from a service."""
-    return _tax_provider(settings) == TABLE
-
-
-def _tax_provider(settings: Settings) -> str:
-    return settings.tax_provider or (HTTP if settings.tax_url else TABLE)
-
-
-def tax_service(settings: Settings) -> TaxService | None:
-    """Return the tax service of the settings; none: the table of rates.
-
-    Raises:
-        ConfigError: It cannot be asked: there is no such provider, or no such file.
-    """
-    name = _tax_provider(settings)
-    if name == TABLE:
-        return None
-    service = TaxService(
-        settings.tax_url,
-        settings.bearer_token(),
-        settings.tax_timeout_seconds,
-        settings.tax_in_flight,
-        provider=name,
-        connect_seconds=settings.tax_connect_seconds,
-        read_seconds=settings.tax_read_seconds,
-        attempts=settings.tax_attempts,
-        retry_seconds=settings.tax_retry_seconds,
-        retry_at_most_seconds=settings.tax_retry_at_most_seconds,
-        patience_seconds=settings.tax_patience_seconds,
-        ca_file=settings.tax_ca_file,
-    )
-    taxprovider.require(service)
-    return service
 
 
 def _error(given_up: GivenUp) -> PgbillError:

@@ -14,8 +14,15 @@ from typing import IO, Any
 
 from psycopg import Connection
 
-from pgbill import billing, db, drafts, roles, schema
-from pgbill.billing import Request
+from pgbill import billing, db, drafts, roles, schema, taxprovider
+from pgbill.request import (
+    Request,
+    check_issue_date,
+    find_account,
+    kept_settings,
+    policy,
+    terms,
+)
 from pgbill.config import Settings
 from pgbill.errors import UsageError
 from pgbill.forecast import Forecast, Report
@@ -46,15 +53,15 @@ def dry_run(
             cannot be written.
         TaxAwayError: The tax service fails and has not recovered.
     """
-    service = billing.tax_service(settings)
+    service = taxprovider.chosen(settings)
 
     def connect() -> Connection[Any]:
         return db.connect(dsn, role=roles.WORKER, application="dry run")
 
     with contextlib.closing(connect()) as conn, _opened(csv_file) as file:
         schema.require_current(conn)
-        account = billing.find_account(conn, request.account_key)
-        billing.check_issue_date(conn, settings, request, account)
+        account = find_account(conn, request.account_key)
+        check_issue_date(conn, settings, request, account)
         drafts.check_limits(conn, settings.review_above)
         scope = Scope(_RUN_ID, request.through_on, account)
         due = billing.count_due(conn, scope)
@@ -63,11 +70,11 @@ def dry_run(
         if service is not None:
             # One process asks as many at once as the workers of a run together.
             service = replace(service, in_flight=service.in_flight * request.workers)
-            inquiry = Inquiry(connect, service, billing.terms(settings), scope)
+            inquiry = Inquiry(connect, service, terms(settings), scope)
         plan = Plan(
             scope=scope,
-            policy=billing.policy(settings, request),
-            settings=billing.kept_settings(settings, request),
+            policy=policy(settings, request),
+            settings=kept_settings(settings, request),
             batch_size=settings.batch_size,
             asks_service=service is not None,
         )

@@ -10,8 +10,45 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from pgbill import taxhttp
+from pgbill.config import Settings
 from pgbill.errors import ConfigError
 from pgbill.tax import ENTRY_POINTS, HTTP, TABLE, TaxProvider, TaxService
+
+
+def is_table(settings: Settings) -> bool:
+    """Tell whether tax comes of the table of rates, and not from a service."""
+    return _name(settings) == TABLE
+
+
+def _name(settings: Settings) -> str:
+    return settings.tax_provider or (HTTP if settings.tax_url else TABLE)
+
+
+def chosen(settings: Settings) -> TaxService | None:
+    """Return the tax service of the settings; none: the table of rates.
+
+    Raises:
+        ConfigError: It cannot be asked: there is no such provider, or no such file.
+    """
+    name = _name(settings)
+    if name == TABLE:
+        return None
+    service = TaxService(
+        settings.tax_url,
+        settings.bearer_token(),
+        settings.tax_timeout_seconds,
+        settings.tax_in_flight,
+        provider=name,
+        connect_seconds=settings.tax_connect_seconds,
+        read_seconds=settings.tax_read_seconds,
+        attempts=settings.tax_attempts,
+        retry_seconds=settings.tax_retry_seconds,
+        retry_at_most_seconds=settings.tax_retry_at_most_seconds,
+        patience_seconds=settings.tax_patience_seconds,
+        ca_file=settings.tax_ca_file,
+    )
+    require(service)
+    return service
 
 
 def require(service: TaxService) -> None:

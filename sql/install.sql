@@ -6,7 +6,6 @@
 \ir functions/boundary.sql
 \ir functions/boundary_number.sql
 \ir functions/local_midnight.sql
-\ir functions/local_day.sql
 \ir functions/instant_within.sql
 \ir functions/proration.sql
 \ir functions/share.sql

@@ -64,3 +64,6 @@ COMMENT ON COLUMN pgbill.billing_period.period_end_at IS
 -- They take the billing interval now.
 DROP FUNCTION IF EXISTS pgbill.boundary(date, integer);
 DROP FUNCTION IF EXISTS pgbill.boundary_number(date, date);
+
+-- Late usage finds its period by the instant at which that ended.
+DROP FUNCTION IF EXISTS pgbill.local_day(timestamptz, text);

@@ -26,11 +26,11 @@ def park(account: _Account, *, reason: _Reason) -> None:
 
     Example: pgbill account park A-1042 --reason "the contract is in dispute"
     """
-    from pgbill import billing, config, runs, server
+    from pgbill import config, login, runs, server
 
     why = checked(reason)
     with runs.connected(server.dsn(config.load())) as conn:
-        done = runs.park(conn, account, reason=why, by=billing.who())
+        done = runs.park(conn, account, reason=why, by=login.who())
     if done:
         output.say(f"account {account} is parked.")
     else:
@@ -43,12 +43,12 @@ def unpark(account: _Account, *, reason: _Reason) -> None:
 
     Example: pgbill account unpark A-1042 --reason "settled"
     """
-    from pgbill import billing, config, runs, server
+    from pgbill import config, login, runs, server
 
     why = checked(reason)
     with runs.connected(server.dsn(config.load())) as conn:
         found = runs.retry_parked(
-            conn, account_key=account, reason=why, by=billing.who()
+            conn, account_key=account, reason=why, by=login.who()
         )
     if not found:
         raise UsageError(f"account {account} is not parked.")

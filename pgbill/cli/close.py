@@ -31,7 +31,7 @@ def close(
 
     Example: pgbill close 2026-10
     """
-    from pgbill import billing, closing, config, db, roles, schema, server
+    from pgbill import closing, config, db, login, roles, schema, server
 
     month_on = _month(month)
     dsn = server.dsn(config.load())
@@ -39,7 +39,7 @@ def close(
         db.connect(dsn, role=roles.OWNER, application="close")
     ) as conn:
         schema.require_current(conn)
-        closed = closing.close(conn, month_on, by=billing.who(), dry_run=dry_run)
+        closed = closing.close(conn, month_on, by=login.who(), dry_run=dry_run)
     if json:
         output.as_json(closed)
     _tell(closed, dry_run=dry_run)

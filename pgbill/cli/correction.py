@@ -149,11 +149,11 @@ def reissue(
 
     Example: pgbill invoice reissue --from wrong.csv --dry-run --reason "new address"
     """
-    from pgbill import billing, config, invoice, reissue
+    from pgbill import config, invoice, reissue, taxprovider
 
     order = _order(reason, dry_run=dry_run)
     is_one = _is_one(number, file, seller)
-    service = billing.tax_service(config.load())
+    service = taxprovider.chosen(config.load())
     with reissue.opened(service) as reissuing:
         if is_one:
             _correct_one(reissuing.reissue, str(number), seller, order, json=json)
@@ -177,10 +177,10 @@ def _is_one(number: str | None, file: str | None, seller: str | None) -> bool:
 
 
 def _order(reason: str, *, dry_run: bool) -> "Order":
-    from pgbill import billing
+    from pgbill import login
     from pgbill.correction import Order
 
-    return Order(checked(reason), billing.who(), dry_run)
+    return Order(checked(reason), login.who(), dry_run)
 
 
 def _amount(text: str) -> Decimal:

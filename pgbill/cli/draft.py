@@ -165,14 +165,14 @@ def _decide(
     reason: str | None,
     dry_run: bool,
 ) -> None:
-    from pgbill import billing, config, drafts, runs, server
+    from pgbill import config, drafts, login, runs, server
 
     if bool(draft_ids) == (run_id is not None):
         raise UsageError("name drafts or --run.")
     with runs.connected(server.dsn(config.load())) as conn:
         chosen = _chosen(conn, draft_ids, run_id)
         if not dry_run:
-            drafts.decide(conn, chosen, decision, reason=reason, by=billing.who())
+            drafts.decide(conn, chosen, decision, reason=reason, by=login.who())
         held_by = sorted({each.run_id for each in chosen})
         asked = dict.fromkeys(runs.get(conn, each).command for each in held_by)
     are = "would be" if dry_run else "is" if len(chosen) == 1 else "are"

@@ -110,7 +110,7 @@ def journal(
 
     Example: pgbill export journal --export 7 > october.csv
     """
-    from pgbill import billing, config, server
+    from pgbill import config, login, server
     from pgbill import journal as journals
 
     if (through is None) == (export is None):
@@ -129,7 +129,7 @@ def journal(
                 settings,
                 through=through,
                 format_=format_,
-                by=billing.who(),
+                by=login.who(),
                 seller=seller,
             )
             if done is None:

@@ -87,9 +87,9 @@ def charges(file: File, *, format_: Format = None, json: output.AsJson = False) 
 
     Example: pgbill import charges charges.csv
     """
-    from pgbill import billing, config, importing
+    from pgbill import config, importing, taxprovider
 
-    by_table = billing.asks_table(config.load())
+    by_table = taxprovider.is_table(config.load())
     with _connected("charges") as conn, _progress("charges") as on_progress:
         report = importing.charges(
             conn,

@@ -30,10 +30,10 @@ def preview(
 
     Example: pgbill preview A-1042
     """
-    from pgbill import billing, config, db, preview, roles, server
+    from pgbill import config, db, preview, roles, server, taxprovider
 
     settings = config.load()
-    by_table = billing.tax_service(settings) is None
+    by_table = taxprovider.chosen(settings) is None
     dsn = server.dsn(settings)
     with contextlib.closing(
         db.connect(dsn, role=roles.WORKER, application="preview")

@@ -13,7 +13,7 @@ from pgbill.cli import output
 from pgbill.errors import PgbillError, TemporaryError, UsageError
 
 if TYPE_CHECKING:
-    from pgbill.billing import Request
+    from pgbill.request import Request
     from pgbill.config import Settings
     from pgbill.summary import Summary
     from pgbill.supervision import Progress
@@ -124,7 +124,7 @@ def run(
     settings = config.load()
     if settings.mode == "test":
         output.say("PGBILL_MODE is test: numbers of the test series, but real periods.")
-    request = billing.Request(
+    request = Request(
         through_on=through,
         issue_on=issue_on,
         workers=workers or settings.workers,

@@ -142,13 +142,13 @@ def retry(
 
     Example: pgbill runs retry 12 --reason "tax rate for CH added"
     """
-    from pgbill import billing, config, runs, server
+    from pgbill import config, login, runs, server
 
     if run_id is not None and account is not None:
         raise UsageError("name a run or --account, not both.")
     given: dict[str, Any] = {
         "reason": checked(reason),
-        "by": billing.who(),
+        "by": login.who(),
         "dry_run": dry_run,
     }
     command = "pgbill run"

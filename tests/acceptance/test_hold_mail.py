@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from psycopg import Connection, errors
 
-from pgbill import billing
+from pgbill import login
 from pgbill.sink import Sink
 from tests.acceptance.commands import Pgbill, assert_clean, do, many_accounts
 from tests.shop import run_sql, value, values
@@ -66,9 +66,9 @@ def test_nothing_is_sent_before_it_is_released(
     assert len(sink.received) == ACCOUNTS
     assert _states(pgbill) == ["accepted"] * ACCOUNTS
     who = "SELECT DISTINCT released_by FROM pgbill.outbox_message"
-    assert values(admin, who) == [billing.who()]
+    assert values(admin, who) == [login.who()]
     run = do(pgbill, "runs", "show", "1", "--json").json
-    assert run["mail_released_by"] == billing.who()
+    assert run["mail_released_by"] == login.who()
     shown = do(pgbill, "outbox", "show", "1").stdout
     assert "released by" in shown
     assert_clean(pgbill)

@@ -15,7 +15,7 @@ import pytest
 from psycopg import Connection
 from typer.testing import CliRunner, Result
 
-from pgbill import billing, db, roles
+from pgbill import db, login, roles
 from pgbill.cli import app
 from pgbill.taxserver import TaxServer
 from tests import builders
@@ -131,9 +131,9 @@ def test_what_is_approved_is_issued_by_the_next_run(
     ]
     assert drafts(dsn) == []
     (decided,) = drafts(dsn, "--all")
-    assert (decided["decision"], decided["decided_by"]) == ("approved", billing.who())
+    assert (decided["decision"], decided["decided_by"]) == ("approved", login.who())
     story = call(dsn, "explain", "L-1").stdout
-    assert f"The draft was approved by {billing.who()}: as agreed." in story
+    assert f"The draft was approved by {login.who()}: as agreed." in story
     assert findings(owner) == {}
 
 
@@ -246,10 +246,10 @@ def test_another_person_approves_if_so_set(
     run(dsn, OF_JANUARY, review_above="EUR 100", review_by_another="true")
 
     own = call(dsn, "draft", "approve", "1")
-    login = billing.who().partition("@")[0]
-    monkeypatch.setattr(billing, "who", lambda: f"{login}@laptop")
+    name = login.who().partition("@")[0]
+    monkeypatch.setattr(login, "who", lambda: f"{name}@laptop")
     elsewhere = call(dsn, "draft", "approve", "1")
-    monkeypatch.setattr(billing, "who", lambda: "ann@laptop")
+    monkeypatch.setattr(login, "who", lambda: "ann@laptop")
     another = call(dsn, "draft", "approve", "1")
 
     assert (own.exit_code, elsewhere.exit_code, another.exit_code) == (2, 2, 0)
@@ -276,7 +276,7 @@ def test_all_of_a_run_are_approved_at_once_or_none(
     all_of_it = call(dsn, "draft", "approve", "--run", "1")
 
     assert some.exit_code == 2
-    assert some.stderr == f"pgbill: draft 2 was approved by {billing.who()} before.\n"
+    assert some.stderr == f"pgbill: draft 2 was approved by {login.who()} before.\n"
     assert waiting == 2
     assert would.stderr == "pgbill: 2 drafts would be approved.\n"
     assert "2 drafts are approved." in all_of_it.stderr

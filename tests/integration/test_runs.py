@@ -14,7 +14,7 @@ import pytest
 from psycopg import Connection
 from typer.testing import CliRunner, Result
 
-from pgbill import billing, db, lease, roles, runs
+from pgbill import billing, db, lease, login, roles, runs
 from pgbill.cli import app
 from pgbill.lease import Patience, Release, Scope
 from tests.actors import POLICY, Actor, bill_all, on_duty
@@ -55,7 +55,7 @@ def test_a_sealed_run_is_shown_whole(dsn: str, owner: Connection[Any]) -> None:
     shown = told(dsn, "runs", "show", "1")
 
     assert shown["ending"] == "finished"
-    assert shown["started_by"] == billing.who()
+    assert shown["started_by"] == login.who()
     assert shown["settings"]["workers"] == 1
     assert shown["command"] == ("pgbill run --through 2025-12-31 --issue-on 2026-01-02")
     assert shown["summary"]["totals"] == [
@@ -139,7 +139,7 @@ def test_what_failed_in_a_run_is_made_due_again(
     assert "now: pgbill run --through 2025-12-31\n" in retried.stderr
     row = lease_row(owner, bad)
     assert (row["attempts"], row["failed_run_id"]) == (0, None)
-    assert (row["detail"], row["acted_by"]) == ("rate added", billing.who())
+    assert (row["detail"], row["acted_by"]) == ("rate added", login.who())
     again = told(dsn, "runs", "retry", "1", "--reason", "rate added")
     assert again == []
 
@@ -178,7 +178,7 @@ def test_what_a_later_run_has_given_up_is_retried(
     retried = call(dsn, "runs", "retry", "1", "--reason", "rate added")
 
     assert "1 account is due again." in retried.stderr
-    assert f"F-2 stays parked, by {billing.who()}: in dispute" in retried.stderr
+    assert f"F-2 stays parked, by {login.who()}: in dispute" in retried.stderr
     still = "SELECT count(*) FROM pgbill.lease WHERE parked_at IS NOT NULL"
     assert value(owner, still) == 1
 
@@ -224,14 +224,14 @@ def test_an_account_that_is_parked_is_in_no_run(
     assert told(dsn, "run", "--through", "2025-12-31")["invoiced"] == 1
     assert (books(owner, parked).periods, len(books(owner, other).periods)) == ([], 1)
     story = call(dsn, "explain", "A-1").stdout
-    assert f"The account was parked by {billing.who()}: in dispute." in story
+    assert f"The account was parked by {login.who()}: in dispute." in story
     # Who has parked it needs no alert.
     assert value(owner, "SELECT count(*) FROM pgbill.alert") == 0
 
     call(dsn, "account", "unpark", "A-1", "--reason", "settled")
 
     assert told(dsn, "run", "--through", "2025-12-31")["invoiced"] == 1
-    assert f"unparked by {billing.who()}: settled" in call(dsn, "explain", "A-1").stdout
+    assert f"unparked by {login.who()}: settled" in call(dsn, "explain", "A-1").stdout
     assert findings(owner) == {}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pgbill import billing, config, taxprovider
+from pgbill import config, taxprovider
 from pgbill.errors import ConfigError
 from pgbill.tax import TaxProvider, TaxService
 from tests.taxes import install_providers
@@ -71,7 +71,7 @@ def test_without_a_name_the_address_decides(
     for name, value in settings.items():
         monkeypatch.setenv(f"PGBILL_{name}", value)
 
-    service = billing.tax_service(config.load())
+    service = taxprovider.chosen(config.load())
 
     assert (service and service.provider) == provider
 
@@ -83,7 +83,7 @@ def test_the_token_may_lie_in_a_file(
     monkeypatch.setenv("PGBILL_TAX_URL", "https://tax.example.com")
     monkeypatch.setenv("PGBILL_TAX_TOKEN_FILE", "token")
 
-    service = billing.tax_service(config.load())
+    service = taxprovider.chosen(config.load())
 
     assert service is not None
     assert service.token == "s3cret"
@@ -115,4 +115,4 @@ def test_what_cannot_be_asked_is_refused_before_a_run(
         monkeypatch.setenv(f"PGBILL_{name}", value)
 
     with pytest.raises(ConfigError, match=sentence):
-        billing.tax_service(config.load())
+        taxprovider.chosen(config.load())
