@@ -25,8 +25,6 @@ from pgbill.config import Settings
 from pgbill.errors import ConfigError, PgbillError, TemporaryError, UsageError
 from pgbill.job import GivenUp, Job
 from pgbill.lease import Scope
-from pgbill.summary import Failure, Summary, Total
-from pgbill.supervision import OnProgress, Supervision
 from pgbill.request import (
     Request,
     check_issue_date,
@@ -35,6 +33,8 @@ from pgbill.request import (
     policy,
     terms,
 )
+from pgbill.summary import Failure, Summary, Total
+from pgbill.supervision import OnProgress, Supervision
 from pgbill.tax import TaxService
 
 _QUERIES = db.Queries("billing")
@@ -98,7 +98,7 @@ def run(
             be held and the run that is joined does not.
         TemporaryError: The database or the tax service went away, or all workers died
             again and again.
-        ConfigError: The tax provider cannot be 
+        ConfigError: The tax provider cannot be
     """
     started = time.monotonic()
     service = taxprovider.chosen(settings)

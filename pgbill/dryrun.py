@@ -15,6 +15,13 @@ from typing import IO, Any
 from psycopg import Connection
 
 from pgbill import billing, db, drafts, roles, schema, taxprovider
+from pgbill.config import Settings
+from pgbill.errors import UsageError
+from pgbill.forecast import Forecast, Report
+from pgbill.inquiry import Inquiry
+from pgbill.issuing import Asked
+from pgbill.lease import Account, Scope
+from pgbill.rehearsal import Plan, Rehearsal, Row
 from pgbill.request import (
     Request,
     check_issue_date,
@@ -23,13 +30,6 @@ from pgbill.request import (
     policy,
     terms,
 )
-from pgbill.config import Settings
-from pgbill.errors import UsageError
-from pgbill.forecast import Forecast, Report
-from pgbill.inquiry import Inquiry
-from pgbill.issuing import Asked
-from pgbill.lease import Account, Scope
-from pgbill.rehearsal import Plan, Rehearsal, Row
 from pgbill.supervision import OnProgress, Progress
 
 _RUN_ID = 0

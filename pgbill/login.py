@@ -1,7 +1,7 @@
 """Name who acts: the person or the job behind a command.
 
-What starts, corrects, parks, approves or closes something is kept with the name of whoever
-did it. There is no login of pgbill's own: the operating system knows who that is.
+What starts, corrects, parks, approves or closes something is kept with the name of
+whoever did it. pgbill has no logins of its own: the operating system knows who that is.
 """
 
 import getpass

@@ -1,8 +1,8 @@
 """What is asked of a run, and how it is checked before anything is done.
 
-A run, and a dry run, is asked for by a `Request`; the settings say the rest. What cannot
-be meant is refused here: an account that is unknown, an issue date that would move the
-dates of a series for good, go back in them, or lie in a closed month.
+A run, and a dry run, is asked for by a `Request`; the settings say the rest. What
+cannot be meant is refused here: an account that is unknown, an issue date that would
+move the dates of a series for good, go back in them, or lie in a closed month.
 """
 
 import json

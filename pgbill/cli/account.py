@@ -47,9 +47,7 @@ def unpark(account: _Account, *, reason: _Reason) -> None:
 
     why = checked(reason)
     with runs.connected(server.dsn(config.load())) as conn:
-        found = runs.retry_parked(
-            conn, account_key=account, reason=why, by=login.who()
-        )
+        found = runs.retry_parked(conn, account_key=account, reason=why, by=login.who())
     if not found:
         raise UsageError(f"account {account} is not parked.")
     output.say(f"account {account} is unparked: the next pgbill run takes it.")

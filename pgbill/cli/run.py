@@ -13,8 +13,8 @@ from pgbill.cli import output
 from pgbill.errors import PgbillError, TemporaryError, UsageError
 
 if TYPE_CHECKING:
-    from pgbill.request import Request
     from pgbill.config import Settings
+    from pgbill.request import Request
     from pgbill.summary import Summary
     from pgbill.supervision import Progress
 
@@ -120,6 +120,7 @@ def run(
     Example: pgbill run --through 2026-10-31 --workers 8
     """
     from pgbill import billing, config, server
+    from pgbill.request import Request
 
     settings = config.load()
     if settings.mode == "test":
