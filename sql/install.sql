@@ -64,6 +64,7 @@
 \ir functions/adjusted.sql
 \ir functions/open_periods.sql
 \ir functions/closed_periods.sql
+\ir functions/periods_to_rate.sql
 \ir functions/subscription_parts.sql
 \ir functions/unused_parts.sql
 \ir functions/charge_parts.sql

@@ -150,7 +150,8 @@ BEGIN
                 array_agg(account.account_id ORDER BY account.bucket, account.account_id) AS ids
             FROM pgbill.account
         ) AS everyone
-        CROSS JOIN LATERAL pgbill.open_periods(everyone.buckets, everyone.ids) AS open_period
+        CROSS JOIN LATERAL pgbill.periods_to_rate(everyone.buckets, everyone.ids, NULL)
+            AS open_period
         INNER JOIN pgbill.account
             ON
                 open_period.bucket = account.bucket
