@@ -71,14 +71,13 @@ def test_an_invoice_is_credited_in_parts_and_cancelled(
         (("--amount", "2"), "", "-2.00"),
     ],
 )
+@pytest.mark.usefixtures("accounts")
 def test_amounts_have_the_digits_of_the_currency(
     pgbill: Pgbill,
-    accounts: list[Account],
     asked: tuple[str, ...],
     net: str,
     gross: str,
 ) -> None:
-    assert accounts
 
     note = do(pgbill, "invoice", "credit", "NL-000001", *asked, *_WHY, "--json").json[
         "credit_note"
@@ -88,10 +87,8 @@ def test_amounts_have_the_digits_of_the_currency(
     assert note["net_amount"] == (net or "-1.68")
 
 
-def test_what_corrects_an_invoice_is_shown_with_it(
-    pgbill: Pgbill, accounts: list[Account]
-) -> None:
-    assert accounts
+@pytest.mark.usefixtures("accounts")
+def test_what_corrects_an_invoice_is_shown_with_it(pgbill: Pgbill) -> None:
     do(pgbill, "invoice", "credit", "NL-000001", "--amount", "1.00", *_WHY)
     do(pgbill, "invoice", "reissue", "NL-000001", *_WHY)
 
@@ -138,11 +135,9 @@ def test_many_are_issued_again_from_a_file(
     assert_clean(pgbill)
 
 
-def test_what_was_credited_before_is_owed_again(
-    pgbill: Pgbill, accounts: list[Account]
-) -> None:
+@pytest.mark.usefixtures("accounts")
+def test_what_was_credited_before_is_owed_again(pgbill: Pgbill) -> None:
     """One partly, one wholly: the difference counts from what was left."""
-    assert accounts
     do(pgbill, "invoice", "credit", "NL-000001", "--amount", "2.00", *_WHY)
     do(pgbill, "invoice", "credit", "NL-000002", *_WHY)
     file = pgbill.folder / "wrong.csv"
@@ -167,11 +162,9 @@ def test_what_was_credited_before_is_owed_again(
     ]
 
 
-def test_many_are_cancelled_from_a_file(
-    pgbill: Pgbill, accounts: list[Account], admin: Connection[Any]
-) -> None:
+@pytest.mark.usefixtures("accounts")
+def test_many_are_cancelled_from_a_file(pgbill: Pgbill, admin: Connection[Any]) -> None:
     """What cannot be is told, and the others go on."""
-    assert accounts
     do(pgbill, "invoice", "credit", "NL-000003", *_WHY)
     file = pgbill.folder / "wrong.csv"
     file.write_text("number\nNLC-000001\nNL-000002\nNL-000003\n")
@@ -213,10 +206,10 @@ _MISTAKES = {
 }
 
 
+@pytest.mark.usefixtures("accounts")
 def test_a_mistake_is_told_in_a_sentence_and_changes_nothing(
-    pgbill: Pgbill, accounts: list[Account], admin: Connection[Any]
+    pgbill: Pgbill, admin: Connection[Any]
 ) -> None:
-    assert accounts
     (pgbill.folder / "bad.csv").write_text("number\nNL-000001\nNL-000099\n")
     (pgbill.folder / "header.csv").write_text("number,seller\n")
     (pgbill.folder / "twice.csv").write_text("number\nNL-000001\nNL-000001\n")

@@ -79,8 +79,7 @@ def shop(conn: Connection[Any]) -> Shop:
 
 def test_a_document_balances(conn: Connection[Any], shop: Shop) -> None:
     account = builders.account(conn, shop.seller_id, key="a-1")
-    seven = builders.tax_rate(conn, rate="7", tax_class="reduced")
-    assert seven
+    builders.tax_rate(conn, rate="7", tax_class="reduced")
     prices = [
         builders.price(conn, shop.seller_id, amount="49.90", revenue_account="4400"),
         builders.price(conn, shop.seller_id, amount="20", revenue_account="4300"),
@@ -187,8 +186,8 @@ def test_a_large_file_is_kept_in_parts(
     assert len(told(conn, 1)) == 15
 
 
-def test_nothing_is_no_export(conn: Connection[Any], shop: Shop) -> None:
-    assert shop
+@pytest.mark.usefixtures("shop")
+def test_nothing_is_no_export(conn: Connection[Any]) -> None:
     assert export(conn) is None
     assert value(conn, "SELECT count(*) FROM pgbill.journal_export") == 0
 

@@ -56,8 +56,8 @@ def datev(conn: Connection[Any], **changes: Any) -> list[str]:  # noqa: ANN401
     return content(conn, last, "datev").decode("cp1252").split("\r\n")
 
 
-def test_datev_knows_the_head(conn: Connection[Any], shop: Shop) -> None:
-    assert shop
+@pytest.mark.usefixtures("shop")
+def test_datev_knows_the_head(conn: Connection[Any]) -> None:
     head, names, *_ = datev(conn)
 
     assert head.startswith('"EXTF";700;21;"Buchungsstapel";13;2')
@@ -73,10 +73,8 @@ def test_datev_knows_the_head(conn: Connection[Any], shop: Shop) -> None:
     assert names.startswith('"Umsatz (ohne Soll/Haben-Kz)";"Soll/Haben-Kennzeichen";')
 
 
-def test_datev_gets_a_booking_for_each_revenue(
-    conn: Connection[Any], shop: Shop
-) -> None:
-    assert shop
+@pytest.mark.usefixtures("shop")
+def test_datev_gets_a_booking_for_each_revenue(conn: Connection[Any]) -> None:
     _, names, *lines = datev(conn)
 
     assert lines[-1] == ""
@@ -103,8 +101,8 @@ def test_datev_gets_a_booking_for_each_revenue(
     assert lines[0].startswith('5,00;"S";"EUR";;;;1710;10042;"";3101;"NL-000001";;;')
 
 
-def test_datev_turns_a_credit_note_round(conn: Connection[Any], shop: Shop) -> None:
-    assert shop
+@pytest.mark.usefixtures("shop")
+def test_datev_turns_a_credit_note_round(conn: Connection[Any]) -> None:
     credit(conn, "NL-000002", "2.38")
     export(conn, DECEMBER, "datev", Settings(**SETTINGS))
 
@@ -142,10 +140,10 @@ def test_datev_is_told_the_vat_id_of_who_owes_the_tax(
         ({"ledger_prepaid_account": "171000"}, "account 171000 is not one of DATEV"),
     ],
 )
+@pytest.mark.usefixtures("shop")
 def test_what_datev_needs_is_named(
-    conn: Connection[Any], shop: Shop, changes: dict[str, Any], told: str
+    conn: Connection[Any], changes: dict[str, Any], told: str
 ) -> None:
-    assert shop
     with pytest.raises(ConfigError, match=told):
         datev(conn, **changes)
 
@@ -174,8 +172,8 @@ def texts(root: ET.Element, path: str) -> list[str | None]:
     return [each.text for each in root.findall(steps, NAMESPACE)]
 
 
-def test_saft_has_its_sections(conn: Connection[Any], shop: Shop) -> None:
-    assert shop
+@pytest.mark.usefixtures("shop")
+def test_saft_has_its_sections(conn: Connection[Any]) -> None:
     root = saft(conn)
 
     assert root.tag == f"{{{NAMESPACE['f']}}}AuditFile"
@@ -190,10 +188,8 @@ def test_saft_has_its_sections(conn: Connection[Any], shop: Shop) -> None:
     assert texts(root, codes) == ["S19"]
 
 
-def test_saft_has_each_document_with_its_lines(
-    conn: Connection[Any], shop: Shop
-) -> None:
-    assert shop
+@pytest.mark.usefixtures("shop")
+def test_saft_has_each_document_with_its_lines(conn: Connection[Any]) -> None:
     credit(conn, "NL-000001", "2.38")
     root = saft(conn)
     sales = "SourceDocuments/SalesInvoices"
@@ -228,8 +224,8 @@ def test_saft_wants_one_currency(conn: Connection[Any]) -> None:
         saft(conn)
 
 
-def test_names_are_escaped(conn: Connection[Any], shop: Shop) -> None:
-    assert shop
+@pytest.mark.usefixtures("shop")
+def test_names_are_escaped(conn: Connection[Any]) -> None:
     second = builders.find(conn, "a-2")
     run_sql(conn, "UPDATE pgbill.account SET legal_name = 'A <b>' WHERE key = 'a-2'")
     bill_all(conn, second, through_on=JANUARY, policy=dated(JANUARY))
