@@ -57,6 +57,7 @@
 
 \ir functions/discount_of.sql
 \ir functions/spent_before.sql
+\ir functions/made_up_for.sql
 \ir functions/limited_subscriptions.sql
 \ir functions/discount_used.sql
 \ir functions/discounted.sql

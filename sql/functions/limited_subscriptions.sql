@@ -19,25 +19,26 @@ AS $$
 DECLARE
     v_lines pgbill.invoice_line[] := p_lines;
     v_limit record;
-    v_line pgbill.invoice_line;
     v_before record;
     v_now record;
-    v_period daterange;
-    v_amount numeric;
     v_change numeric;
 BEGIN
+    -- A limit that changes within the period is several lines, which count together.
     FOR v_limit IN
-        SELECT line.ordinality::integer AS place
+        SELECT
+            line.kind,
+            line.subscription_id,
+            (line.rating_input ->> 'period')::daterange AS period,
+            array_agg(line.ordinality::integer ORDER BY lower(line.service_period) DESC) AS places,
+            sum(coalesce(line.tax_included_amount, line.net_amount)) AS amount
         FROM unnest(p_lines) WITH ORDINALITY AS line
         WHERE line.kind = 'maximum'
             OR line.kind = 'minimum' AND NOT line.rating_input ? 'reached'
-        ORDER BY line.kind, line.ordinality
+        GROUP BY line.kind, line.subscription_id, line.rating_input ->> 'period'
+        ORDER BY line.kind, line.subscription_id, line.rating_input ->> 'period'
     LOOP
-        v_line := v_lines[v_limit.place];
-        v_period := v_line.rating_input ->> 'period';
-        v_amount := coalesce(v_line.tax_included_amount, v_line.net_amount);
         v_before := pgbill.spent_before(
-            p_bucket, p_account_id, v_line.subscription_id, v_period
+            p_bucket, p_account_id, v_limit.subscription_id, v_limit.period
         );
 
         SELECT
@@ -49,25 +50,20 @@ BEGIN
                 AS at_most
         INTO v_now
         FROM unnest(p_lines) WITH ORDINALITY AS line
-        WHERE line.subscription_id = v_line.subscription_id
+        WHERE line.subscription_id = v_limit.subscription_id
             AND line.kind <> 'maximum'
             AND (line.kind <> 'minimum' OR line.rating_input ? 'reached')
-            AND lower(line.service_period) <@ v_period;
+            AND lower(line.service_period) <@ v_limit.period;
 
-        IF v_line.kind = 'minimum' THEN
-            v_change := greatest(v_amount - v_before.spent - v_now.spent, 0) - v_before.added;
-            v_line.rating_input := v_line.rating_input
-                || jsonb_build_object('reached', v_amount - v_change);
-            v_line.net_amount := pgbill.price(v_line.rating_input);
-            v_line.tax_included_amount := CASE
-                WHEN v_line.tax_included_amount IS NOT NULL THEN v_line.net_amount
-            END;
-            v_line.unit_amount := NULL;
-            v_lines[v_limit.place] := v_line;
+        IF v_limit.kind = 'minimum' THEN
+            v_change := greatest(v_limit.amount - v_before.spent - v_now.spent, 0)
+                - v_before.added;
+            v_lines := pgbill.made_up_for(v_lines, v_limit.places, v_change);
             -- What the minimum brought before has paid for what is late.
             v_change := -v_change;
         ELSE
-            v_change := greatest(v_before.spent + v_now.spent - v_amount, 0) - v_before.taken_off;
+            v_change := greatest(v_before.spent + v_now.spent - v_limit.amount, 0)
+                - v_before.taken_off;
         END IF;
 
         IF v_change > 0 AND v_now.places IS NOT NULL THEN
@@ -75,9 +71,9 @@ BEGIN
                 v_lines,
                 v_now.places,
                 least(v_change, v_now.at_most),
-                'subscription_' || v_line.kind,
+                'subscription_' || v_limit.kind,
                 pgbill.word(
-                    CASE v_line.kind WHEN 'minimum' THEN 'minimum_billed' ELSE 'maximum' END,
+                    CASE v_limit.kind WHEN 'minimum' THEN 'minimum_billed' ELSE 'maximum' END,
                     p_language
                 ),
                 p_digits

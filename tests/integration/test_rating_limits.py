@@ -173,6 +173,24 @@ def test_what_began_before_a_limit_counts_within_its_period(ledger: Ledger) -> N
     ]
 
 
+def test_a_minimum_that_changes_within_the_period_is_one(ledger: Ledger) -> None:
+    """16 of 31 days of 31.00, and 15 of 62.00: 16.00 and 30.00; 40.00 were used."""
+    price, meter_id = unit(ledger)
+    low, high = (
+        ledger.price(each, model="minimum", timing="arrears") for each in ("31", "62")
+    )
+    subscription = ledger.subscribe(price, low)
+    ledger.change(subscription, low, _THE_17TH, to=high)
+    ledger.use(meter_id, "40")
+
+    ledger.bill(_JANUARY_31)
+
+    assert january(ledger) == [
+        f"usage {_JANUARY}: 40 = 40.00",
+        "minimum 2026-01-17..2026-01-31: 1 = 6.00",
+    ]
+
+
 def test_only_its_own_subscription_counts(ledger: Ledger) -> None:
     ledger.subscribe(ledger.price("500", timing="arrears"), key="other")
     ledger.subscribe(limit(ledger, "minimum", "100"), key="own")
