@@ -207,7 +207,7 @@ def test_a_mixed_bad_day_costs_no_account_that_is_all_right(
     )
     service.behave(Trial(conduct, seed=1))
 
-    tally = run_shift(job(dsn, ttl=1, tax=asks(service, in_flight=16, attempts=20)))
+    tally = run_shift(job(dsn, ttl=5, tax=asks(service, in_flight=16, attempts=20)))
 
     assert (tally.invoiced, tally.failed, tally.lost) == (80, 0, 0)
     assert findings(admin) == {}
@@ -264,7 +264,7 @@ def test_a_service_that_is_dead_for_a_while_costs_nobody_anything(
     service.latency = takes(0.05)
     service.gate = dead_after(40, seconds=1.5, server=service)
 
-    tally = run_shift(job(dsn, ttl=1, tax=asks(service, in_flight=16)))
+    tally = run_shift(job(dsn, ttl=3, tax=asks(service, in_flight=16)))
 
     assert (tally.invoiced, tally.failed, tally.lost) == (120, 0, 0)
     assert [notice.partition(" (")[0] for notice in tally.notices] == [
@@ -478,9 +478,9 @@ def test_answers_that_take_twice_the_life_of_a_lease_lose_none(
 ) -> None:
     """As 120 s do with leases of 60 s."""
     _accounts(admin, 40)
-    service.latency = takes(3)
+    service.latency = takes(5)
 
-    tally = run_shift(job(dsn, ttl=1.5, tax=asks(service, in_flight=40)))
+    tally = run_shift(job(dsn, ttl=2.5, tax=asks(service, in_flight=40)))
 
     assert (tally.invoiced, tally.lost) == (40, 0)
     assert len(service.questions) == 40
