@@ -259,7 +259,7 @@ def test_an_answer_that_the_database_refuses_fails_its_account_alone(
 def test_a_service_that_is_dead_for_a_while_costs_nobody_anything(
     dsn: str, admin: Connection[Any], service: TaxServer
 ) -> None:
-    """In the middle of a run, longer than a lease lives; each account has one attempt."""
+    """In the middle of a run, longer than a lease lives; one attempt an account."""
     _accounts(admin, 120)
     service.latency = takes(0.05)
     service.gate = dead_after(40, seconds=4, server=service)
